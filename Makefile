@@ -1,77 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-# `make help` tells what there is. Everything is built into ./build and ./target; both may be deleted at any time.
+# `make help` lists the targets. Everything is built into ./build and ./target; both may be deleted at
+# any time.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-gateways test-containers measure measure-vm mutants steady tidy demo bench lab peers peers-test gateways fuzz install clean
+.PHONY: help setup build test test-gateways test-containers measure measure-vm mutants steady tidy
+.PHONY: demo bench lab peers peers-test gateways fuzz install clean
 
-# A Rust that `make setup` has just installed is not yet in anybody's PATH.
+# A Rust that `make setup` has just installed is not yet in the PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-# The same packages as in cmake/Core.cmake, for `make build`: else each would build what the other has built once more, with other features.
+# The same packages as in cmake/Core.cmake. With others, dependencies would have other features, and
+# cargo would build them twice.
 CORE := cargo build --release --locked -p driveline-capi -p driveline-cli
 RELEASE = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release
 # The programs behind `driveline bench` and `driveline chaos`, found next to `driveline`.
-LAB = cargo build --release --locked -p driveline-lab -p driveline-chaos && install -D -t build/bin "$(RELEASE)/driveline-bench" "$(RELEASE)/driveline-chaos"
+LAB = cargo build --release --locked -p driveline-lab -p driveline-chaos && \
+	install -D -t build/bin "$(RELEASE)/driveline-bench" "$(RELEASE)/driveline-chaos"
 
-help: ## this list
+help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 	@echo "  variables             VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test, measure, steady)  SECONDS= (fuzz)  PREFIX= (install)  ARGS= (bench, steady)"
 
-setup: ## install what building and testing need (Debian 12, Ubuntu 24.04 or newer)
+setup: ## install the packages and the Rust for building and testing (Debian 12, Ubuntu 24.04 or newer)
 	@tools/setup.sh test
 
-build: ## the core, the C++ SDK, the tools and the examples, optimised
+build: ## build the core, the C++ SDK, the tools and the examples, optimised
 	@tools/setup.sh demo
 	cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDRIVELINE_CARGO_PROFILE=release --log-level=NOTICE
 	cmake --build build -j $(JOBS)
 
-test: ## style, layers, licences, Rust, C++, models, sanitizers; not what needs other middleware: test-gateways, measure
+test: ## test style, layers, licences, Rust, C++, models, sanitizers; without other middleware (test-gateways, measure)
 	@tools/setup.sh test
 	@python3 tools/run_tests.py $(ONLY)
 
-test-gateways: ## what talks to the world outside: other hosts, ROS 2; builds Zenoh and CycloneDDS, installs Python packages into build/python
+test-gateways: ## test the gateways to other hosts and to ROS 2; builds Zenoh and CycloneDDS, installs Python packages into build/python
 	@tools/setup.sh gateways
 	@python3 tools/run_tests.py --gateways $(ONLY)
 
-test-containers: ## what runs in containers: modules, rights, restarts, images; installs podman by name, needs root, keeps to a storage of its own
+test-containers: ## test modules in containers: rights, restarts, images; installs podman, needs root, uses a storage of its own
 	@tools/setup.sh containers
 	@python3 tools/python_packages.py tools/packages/containers_python.txt build/python_containers
 	cargo build --locked -p driveline-cli -p driveline-capi -p driveline-runtime --bin driveline --bin driveline-host --bin driveline-test-host --lib
 	@python3 tools/test_containers.py $(ONLY)
 
-measure: ## what takes long and judges durations: outages, slow links, other middleware; ROUNDS=3; a release needs it, a landing does not
+measure: ## run long tests that judge durations: outages, slow links, other middleware; ROUNDS=3; for a release, not for a landing
 	@tools/setup.sh gateways
 	@tools/setup.sh peers
 	@python3 tools/run_tests.py --measured --rounds $(or $(ROUNDS),3) $(ONLY)
-	@echo "results: \`tools/measured.py\` prints them, with --write they go into docs/reliability.md"
+	@echo "results: \`tools/measured.py\` prints them, --write writes them into docs/reliability.md"
 
-measure-vm: ## tests that need a machine of their own, in qemu: NUMA nodes, an isolated core, a PREEMPT_RT kernel, suspend; ONLY= a part of a test's name
+measure-vm: ## run tests in qemu that need a special machine: NUMA nodes, an isolated core, a PREEMPT_RT kernel, suspend; ONLY= part of a test's name
 	@python3 tools/measure_vm.py $(ONLY)
 
-mutants: ## break ten promises in the source, one at a time: tests notice each; ONLY= some of them (tools/mutants.py --list)
+mutants: ## test the tests: introduce ten bugs, one at a time, which tests must find; ONLY= some of them (tools/mutants.py --list)
 	@python3 tools/mutants.py $(ONLY)
 
-steady: ## run each test program 30 times in random order beside a CPU load, for hours; goes on where it ended; ARGS="--shard 1/4 --minutes 20"
+steady: ## run each test program 30 times in random order under a CPU load, for hours; continues where it ended; ARGS="--shard 1/4 --minutes 20"
 	@python3 tools/steady.py $(ARGS) $(ONLY)
 
-tidy: build ## clang-tidy over the C++ of SDK and examples, minutes; installs it by name; ONLY= parts of paths
+tidy: build ## run clang-tidy on the C++ of SDK and examples, for minutes; installs clang-tidy; ONLY= parts of paths
 	@tools/setup.sh tidy
 	@tools/tidy.py $(ONLY)
 
-demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own; DEPLOY=containers in a container each
+demo: ## run the perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own; DEPLOY=containers uses a container for each
 	@DEPLOY="$(DEPLOY)" tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 	@$(MAKE) --no-print-directory build
 	@DEPLOY="$(DEPLOY)" tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 
-lab: build ## the laboratory, `driveline bench` and `driveline chaos`: experiments, reports, faults, into build/bin
+lab: build ## build the laboratory (`driveline bench`, `driveline chaos`) into build/bin
 	$(LAB)
 
-bench: lab ## latency of a link against this machine's floor; ARGS= are those of `driveline bench link`
+bench: lab ## measure the latency of a link and this machine's floor; ARGS= as for `driveline bench link`
 	build/bin/driveline bench link $(ARGS)
 
-peers: ## other middleware to measure beside Driveline, into build/peers; installs Debian packages, by name
+peers: ## build other middleware to compare with Driveline, into build/peers; installs Debian packages
 	@tools/setup.sh peers
 	$(CORE)
 	$(LAB)
@@ -83,25 +87,30 @@ peers: ## other middleware to measure beside Driveline, into build/peers; instal
 	cargo build --release --locked --manifest-path lab/peers/rust/Cargo.toml --target-dir build/cargo-peers
 	install -t build/peers build/cargo-peers/release/iceoryx2 build/cargo-peers/release/zenoh
 	@echo "in build/peers: $$(find build/peers -maxdepth 1 -type f -executable -printf '%f ')"
-	@echo "\`driveline bench peers\` (make lab) tells what is there and what is missing, with --settings how each is configured"
+	@echo "\`driveline bench peers\` (make lab) lists built and missing peers, with --settings their settings"
 
-peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
+peers-test: peers ## test every built peer through the harness protocol, with few messages
 	@status=0; \
-	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-bench --features peers-test --no-fail-fast --test conformance --test chain || status=1; \
-	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-lab --test screen torn || status=1; \
-	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-workloads --features peers-test --test fusion_of_peers || status=1; \
-	cargo test --release --locked --manifest-path lab/peers/rust/Cargo.toml --target-dir build/cargo-peers -p driveline-peer-stage || status=1; \
+	export DRIVELINE_PEERS="$(CURDIR)/build/peers"; \
+	cargo test --locked -p driveline-bench --features peers-test --no-fail-fast \
+		--test conformance --test chain || status=1; \
+	cargo test --locked -p driveline-lab --test screen torn || status=1; \
+	cargo test --locked -p driveline-workloads --features peers-test \
+		--test fusion_of_peers || status=1; \
+	cargo test --release --locked --manifest-path lab/peers/rust/Cargo.toml \
+		--target-dir build/cargo-peers -p driveline-peer-stage || status=1; \
 	exit $$status
 
-gateways: ## the programs that carry topics to other hosts and to ROS 2, into build/bin; the first time Zenoh and CycloneDDS are built, which takes minutes
+gateways: ## build the gateways to other hosts and to ROS 2 into build/bin; the first build of Zenoh and CycloneDDS takes minutes
 	@tools/setup.sh engines
-	cargo build --release --locked -p driveline-gateway-zenoh -p driveline-gateway-ros2 --features driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine
+	cargo build --release --locked -p driveline-gateway-zenoh -p driveline-gateway-ros2 \
+		--features driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine
 	install -D -t build/bin "$(RELEASE)/driveline-gateway-zenoh" "$(RELEASE)/driveline-gateway-ros2"
 
-fuzz: ## coverage-guided fuzzing of all that reads bytes of others; SECONDS=60 for each target, ONLY=target
+fuzz: ## fuzz the readers of untrusted bytes, coverage-guided; SECONDS=60 for each target, ONLY=target
 	@tools/fuzz.sh "$(or $(SECONDS),60)" $(ONLY)
 
-install: build ## into PREFIX (default /usr/local); find_package(Driveline) and pkg-config find it there; with the gateways, if they were built
+install: build ## install into PREFIX (default /usr/local), for find_package(Driveline) and pkg-config; with the gateways, if they were built
 	cmake --install build --prefix "$(PREFIX)"
 
 clean: ## remove everything that was built

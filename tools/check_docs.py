@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that documentation does not drift: links lead somewhere, ARCHITECTURE.md knows every crate, and the limits in
-docs/protocols/shm.md are those of the source, each with tests that exist.
+"""Checks that documentation agrees with the tree.
+
+Every relative link has a target, ARCHITECTURE.md lists every crate, and docs/protocols/shm.md lists
+the limits of the source with their values and with existing tests.
 
 Usage: check_docs.py [ROOT]. Prints one line for each violation; exit status 1 if there is any.
 """
@@ -29,11 +31,11 @@ def check_links(root, path):
     text = (root / path).read_text()
     for target in LINK.findall(FENCE.sub("", text)):
         if re.match(r"[a-z]+:", target):
-            continue  # elsewhere; tests need no network
+            continue  # a web page: tests need no network
         file, _, fragment = target.partition("#")
         goal = (root / path).parent / file if file else root / path
         if not goal.exists():
-            yield f"{path}: the link to {target} leads nowhere"
+            yield f"{path}: the target of the link {target} does not exist"
         elif fragment and goal.suffix == ".md" and fragment not in anchors(goal.read_text()):
             yield f"{path}: {target}: there is no such heading"
 
@@ -54,9 +56,10 @@ LIMIT = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?const (MAX_\w+): [^=]+=\s*([^;]*
 
 
 def value_of(expression):
-    """The number that a constant's expression is, if it consists of numbers."""
+    """Returns the value of a constant's expression if it consists of numbers, else None."""
     numbers = re.sub(r"(?<=\d)_(?=\d)", "", expression)
-    return eval(numbers) if re.fullmatch(r"[\d()+\-*<\s]+", numbers) else None  # noqa: S307: digits and operators only
+    # Digits and operators only, so that eval runs no foreign code.
+    return eval(numbers) if re.fullmatch(r"[\d()+\-*<\s]+", numbers) else None  # noqa: S307
 
 
 def source_limits(root):
@@ -72,12 +75,21 @@ def check_limits(root):
     """The tables of limits name every MAX_ constant, with its value, and tests that exist."""
     if not (root / LIMITS_PAGE).exists():
         return
-    section = (root / LIMITS_PAGE).read_text().partition("\n## 8. Limits\n")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `MAX_")]
+    section = (
+        (root / LIMITS_PAGE).read_text().partition("\n## 8. Limits\n")[2].partition("\n## ")[0]
+    )
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("| `MAX_")
+    ]
     listed = {(row[0].strip("`"), row[1]): row for row in rows}
     limits = dict(source_limits(root))
     for name, file in limits.keys() - listed.keys():
-        yield f"{LIMITS_PAGE}: section 8 lacks {name} of {file}: say what the one beyond it sees, and name the test"
+        yield (
+            f"{LIMITS_PAGE}: section 8 lacks {name} of {file}: "
+            "say what happens beyond it, and name the test"
+        )
     for name, file in listed.keys() - limits.keys():
         yield f"{LIMITS_PAGE}: section 8 has {name} of {file}, which is not in the source"
     tests = set()
@@ -89,7 +101,7 @@ def check_limits(root):
         number = re.sub(r"\s", "", re.match(r"[\d\s]*", row[2])[0])
         if value is not None and number != str(value):
             yield f"{LIMITS_PAGE}: section 8: {name} of {file} is {value}, not {row[2]}"
-        # The table of bounds inside has no tests.
+        # Rows of the table of internal bounds have four columns: no test is required.
         named = re.findall(r"`(\w+)`", row[4]) if len(row) == 5 else None
         if named == []:
             yield f"{LIMITS_PAGE}: section 8: {name} of {file} has no test"
@@ -99,10 +111,20 @@ def check_limits(root):
 
 def check_tree(root):
     listed = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"], check=True, stdout=subprocess.PIPE
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"],
+        check=True,
+        stdout=subprocess.PIPE,
     )
-    pages = [Path(name) for name in sorted(filter(None, listed.stdout.decode().split("\0"))) if (root / name).is_file()]
-    return [problem for page in pages for problem in check_links(root, page)] + list(check_crates(root)) + list(check_limits(root))
+    pages = [
+        Path(name)
+        for name in sorted(filter(None, listed.stdout.decode().split("\0")))
+        if (root / name).is_file()
+    ]
+    return (
+        [problem for page in pages for problem in check_links(root, page)]
+        + list(check_crates(root))
+        + list(check_limits(root))
+    )
 
 
 def main():

@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every experiment that comes with the program, quickly: whether it works, never how fast.
+"""Runs the experiments of the laboratory quickly and checks that they work. Speed is not judged.
 
-Usage: check_experiments.py PROGRAM [ID...]    PROGRAM is the built `driveline`; without ids, all experiments.
+Usage: check_experiments.py PROGRAM [ID...]
+       PROGRAM is the built `driveline`; without ids, all experiments run
 
-Each experiment must plan, run every case of Driveline to its end with an account that closes, and be told: figures of each such case
-and an answer in summary.json, a section with that answer in report.html, distributions in results.csv. Chains run in Driveline's own stages,
-which are looked for as peers are. Other middleware takes part if it is there; what happens to it is not judged here (`make peers-test` does), but for
-chains of which Driveline carries a part.
+An experiment passes if
+- it plans, and every case of Driveline runs to its end with an account that closes;
+- summary.json has figures of each such case and an answer;
+- report.html has a section with that answer, and results.csv has distributions.
 
-Of all experiments, S7 may be SKIPPED where PCL was not there when its works were built (1.6 GB, which `make test` does not install), and what needs two
-hosts, which takes `make gateways` and root: that is said. One that is named may not.
-Prints "N passed, M failed", an experiment each.
+Chains run in Driveline's own stages, which are found in the same places as peers. Other middleware
+takes part if it is installed. Its results are not judged here (`make peers-test` does that), except
+in chains of which Driveline carries a part.
+
+If all experiments run, two kinds may be SKIPPED, which is printed: S7 if its works were built
+without PCL (1.6 GB, which `make test` does not install), and experiments with two hosts, which need
+`make gateways` and root. An experiment named on the command line may not be skipped.
+
+Prints "N passed, M failed"; each experiment counts as one.
 """
 
 import csv
@@ -23,19 +30,24 @@ import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
-# What a busy machine does to a run says nothing about the program.
+# Complaints with these beginnings are caused by a busy machine, not by the program.
 OF_THE_MACHINE = ("the hypervisor took",)
-# Driveline, and what the machine itself can do.
+# Systems that are judged: Driveline and the floors of the machine.
 OWN = ("driveline", "futex", "spin", "memcpy")
 # Chains whose works need more than `make test` installs.
 OPTIONAL_WORKS = ("S7",)
 WORK_MISSING = re.compile(r"the work \S+ is not there: ")
-# Answers of what came to nothing.
-NO_ANSWER = ("Nothing can be measured here", "Not run yet", "Only floors were measured", "No valid run")
+# Beginnings of answers of an experiment without figures.
+NO_ANSWER = (
+    "Nothing can be measured here",
+    "Not run yet",
+    "Only floors were measured",
+    "No valid run",
+)
 
 
 def complaints(run):
-    """Why a run does not count, but for what the machine did to it."""
+    """Returns why a run is invalid, without reasons that the machine caused."""
     said = [run["failure"]] if run["failure"] else []
     said += run["invalid"]
     for account in run["accounts"]:
@@ -53,17 +65,27 @@ def excuse(archive, experiment):
     """Returns the reason why an experiment has no part of Driveline here; None if there is none."""
     scenario, left_out = experiment["scenario"], experiment["left_out"]
     if scenario["id"] in OPTIONAL_WORKS:
-        failures = [json.loads(path.read_text())["failure"] for path in sorted((archive / "runs" / scenario["id"]).glob("*/*.json"))]
-        return failures[0] if failures and all(failure and WORK_MISSING.search(failure) for failure in failures) else None
+        failures = [
+            json.loads(path.read_text())["failure"]
+            for path in sorted((archive / "runs" / scenario["id"]).glob("*/*.json"))
+        ]
+        return (
+            failures[0]
+            if failures and all(failure and WORK_MISSING.search(failure) for failure in failures)
+            else None
+        )
     if any(is_own(c) and c["role"] == "measured" for c in experiment["cases"]):
         return None
     if not scenario["chain"] and scenario["link"]["reach"] == "network":
-        return next((f"{left['what']}: {left['reason']}" for left in left_out if left["what"] != "floor"), None)
+        return next(
+            (f"{left['what']}: {left['reason']}" for left in left_out if left["what"] != "floor"),
+            None,
+        )
     return None
 
 
 def check(archive, experiment):
-    """What is wrong with an experiment."""
+    """Returns the problems of an experiment."""
     name = experiment["scenario"]["id"]
     wrong = []
     own = [c for c in experiment["cases"] if is_own(c)]
@@ -74,7 +96,7 @@ def check(archive, experiment):
         directory = archive / "runs" / name / case["directory"]
         runs = sorted(directory.glob("*.json"))
         if len(runs) != experiment["rounds"]:
-            wrong.append(f"{case['id']}: {len(runs)} of {experiment['rounds']} runs are there")
+            wrong.append(f"{case['id']}: {len(runs)} of {experiment['rounds']} runs exist")
         for path in runs:
             run = json.loads(path.read_text())
             wrong += [f"{case['id']}: {c}" for c in complaints(run)]
@@ -85,7 +107,7 @@ def check(archive, experiment):
 
 
 class Sections(HTMLParser):
-    """What a page says in each of its sections, and how many tables are there, by id."""
+    """Text and number of tables of each section of a page, by the section's id."""
 
     def __init__(self, page):
         super().__init__()
@@ -115,18 +137,24 @@ class Sections(HTMLParser):
 
 
 def words(text):
-    """A text without how its lines are laid out."""
+    """Returns a text with each white space replaced by one blank."""
     return " ".join(text.split())
 
 
-class Told:
-    """Reports of an archive, for people and for programs."""
+class Reports:
+    """The reports of an archive: summary.json, report.html and results.csv."""
 
     def __init__(self, archive):
-        self.summary = {e["id"]: e for e in json.loads((archive / "summary.json").read_text())["experiments"]}
+        self.summary = {
+            e["id"]: e for e in json.loads((archive / "summary.json").read_text())["experiments"]
+        }
         self.sections = Sections((archive / "report.html").read_text())
         with open(archive / "results.csv", newline="") as file:
-            self.distributions = {(row["experiment"], row["case"]) for row in csv.DictReader(file) if row["n"] not in ("", "0")}
+            self.distributions = {
+                (row["experiment"], row["case"])
+                for row in csv.DictReader(file)
+                if row["n"] not in ("", "0")
+            }
 
     def lacks(self, experiment):
         """Returns the missing parts of an experiment's report."""
@@ -151,7 +179,10 @@ class Told:
                 wrong.append(f"{case['id']}: summary.json has no figures of it")
             if (name, case["id"]) not in self.distributions:
                 wrong.append(f"{case['id']}: results.csv has no distribution of it")
-        wrong += [f"{missing}: summary.json does not have it" for missing in own.keys() - {c["id"] for c in of["cases"]}]
+        wrong += [
+            f"{missing}: summary.json does not have it"
+            for missing in own.keys() - {c["id"] for c in of["cases"]}
+        ]
         if counts and of["answer"].startswith(NO_ANSWER):
             wrong.append(f"there are figures, and the answer is: {of['answer']}")
         if counts and not self.sections.tables[name]:
@@ -167,27 +198,29 @@ def main(arguments):
     with tempfile.TemporaryDirectory() as directory:
         archive = Path(directory) / "archive"
         command = [program, "bench", "run", *ids, "--quick", "--rounds", "1", "--out", str(archive)]
-        # 1: some runs are invalid, which is looked at below.
+        # Status 1: some runs are invalid. The checks below find them.
         status = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
         if status not in (0, 1) or not (archive / "manifest.json").is_file():
             print(f"error: `{' '.join(command)}` ended with {status}")
             print("0 passed, 1 failed")
             return 1
         passed = failed = 0
-        for left in ("report.html", "results.csv", "summary.json"):
-            if not (archive / left).is_file():
-                print(f"FAILED {left} was not written")
+        for written in ("report.html", "results.csv", "summary.json"):
+            if not (archive / written).is_file():
+                print(f"FAILED {written} was not written")
                 failed += 1
-        told = None if failed else Told(archive)
+        reports = None if failed else Reports(archive)
         for experiment in json.loads((archive / "manifest.json").read_text())["experiments"]:
             name = experiment["scenario"]["id"]
-            wrong = told.lacks(experiment) if told else []
+            wrong = reports.lacks(experiment) if reports else []
             reason = excuse(archive, experiment) if ids == ["all"] else None
             if reason and not wrong:
                 print(f"SKIPPED: {name} ({reason})")
                 continue
             wrong += check(archive, experiment)
-            print(f"{'FAILED' if wrong else 'ok    '} {name}", *wrong, sep="\n    " if wrong else " ")
+            print(
+                f"{'FAILED' if wrong else 'ok    '} {name}", *wrong, sep="\n    " if wrong else " "
+            )
             failed, passed = failed + bool(wrong), passed + (not wrong)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the C++ headers with each supported compiler, warnings as errors, as users do who do not treat them as system headers.
+"""Compiles the C++ headers with each supported compiler and treats warnings as errors.
 
-Each compiler gets one file that includes all headers and `sdk/cpp/tests/compilers/uses.cpp`, which uses their templates. The headers are
-also compiled without exceptions and without RTTI, where their first error must say what they need. Nothing is linked.
+Users who do not mark the headers as system headers see these warnings. Each compiler gets one file
+that includes all headers and `sdk/cpp/tests/compilers/uses.cpp`, which uses their templates. The
+headers are also compiled without exceptions and without RTTI: the first error must then name the
+missing feature. Nothing is linked.
 
-Usage: check_headers.py [COMPILER...]    all supported ones unless given.
+Usage: check_headers.py [COMPILER...]    without names, all supported compilers
 """
 
 import shutil
@@ -17,12 +19,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "sdk/cpp/include"
 USES = ROOT / "sdk/cpp/tests/compilers/uses.cpp"
-# Each with the other names that it may go by. Debian's packages: tools/packages/demo.txt and compilers.txt.
+# Each compiler with its alternative names.
+# Debian's packages: tools/packages/demo.txt and compilers.txt.
 COMPILERS = {"g++-12": ("g++",), "clang++-14": (), "clang++-16": ()}
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
-# Of what a compiler writes, the most that is shown, in characters.
+# Maximum length of a compiler's output that is shown, in characters.
 MAX_TEXT = 4000
-# Flags that take away what the headers need, and words of the first error, which says so.
+# Flags that remove a feature the headers need, with the text that the first error must have.
 REFUSED = {
     "-fno-exceptions": "Driveline's C++ headers need exceptions",
     "-fno-rtti": "Driveline's C++ headers need RTTI",
@@ -30,23 +33,31 @@ REFUSED = {
 
 
 def everything():
-    """A source file of all headers and of what uses them."""
+    """Returns a source text that includes all headers and the code that uses them."""
     headers = sorted(path.relative_to(INCLUDE) for path in INCLUDE.glob("driveline/*.hpp"))
     return "".join(f'#include "{header}"\n' for header in headers) + f'#include "{USES}"\n'
 
 
 def compiled(compiler, source, flags):
-    """Compiles a text as a source file; returns (whether that succeeded, what the compiler wrote)."""
+    """Compiles a text as a source file. Returns (success, output of the compiler)."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "headers.cpp"
         path.write_text(source)
-        command = [compiler, "-std=c++20", "-fsyntax-only", f"-I{INCLUDE}", "-isystem/usr/include/opencv4", *flags, str(path)]
+        command = [
+            compiler,
+            "-std=c++20",
+            "-fsyntax-only",
+            f"-I{INCLUDE}",
+            "-isystem/usr/include/opencv4",
+            *flags,
+            str(path),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         return done.returncode == 0, (done.stdout + done.stderr)[:MAX_TEXT]
 
 
 def problems(compiler):
-    """What this compiler finds wrong, as texts."""
+    """Yields a text for each problem that this compiler finds."""
     succeeded, text = compiled(compiler, everything(), WARNINGS)
     if not succeeded:
         yield f"{compiler} {' '.join(WARNINGS)} refuses the headers:\n{text}"
@@ -62,7 +73,10 @@ def main(arguments):
     for name in arguments or COMPILERS:
         found = next(filter(shutil.which, (name, *COMPILERS.get(name, ()))), None)
         if found is None:
-            print(f"SKIPPED: headers with {name}: it is not installed; `tools/setup.sh test` installs it where the distribution has it")
+            print(
+                f"SKIPPED: headers with {name}: it is not installed; "
+                "`tools/setup.sh test` installs it where the distribution has it"
+            )
             continue
         tested += 1
         for text in problems(found):

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Uses Driveline as a stranger would: from an install prefix, outside the source tree.
+"""Uses Driveline as users do: from an install prefix, outside the source tree.
 
-Installs the build directory (./build unless given) into its prefix/, extracts the example from README.md (code, CMake
-project and graph), builds it as it stands there and once with pkg-config, and has the installed tool describe the library
-and validate the graph. The program in docs/cpp.md is built with its CMake project as well, and run where nobody serves what it calls.
-Then examples/first_component is built against the prefix and run by the installed host.
+1. Installs the build directory (default ./build) into its subdirectory prefix/.
+2. Extracts the example from README.md (code, CMake project and graph) and builds it, with CMake and
+   with pkg-config. The installed tool describes the library and validates the graph.
+3. Builds the program in docs/cpp.md with its CMake project, and runs it without a server of the
+   service that it calls.
+4. Builds examples/first_component against the prefix. The installed host runs it.
 
-Usage: check_install.py [BUILD]    after `make build`.
+Usage: check_install.py [BUILD]    after `make build`
 """
 
 import os
@@ -27,11 +29,14 @@ MAX_LINES = 20
 
 
 class CheckError(Exception):
-    """What is wrong, for people."""
+    """A failed check, with its reason."""
 
 
 def blocks(text, page, begin, end, languages):
-    """What stands between the markers of a page, which hold exactly one block of each of these languages."""
+    """Returns {language: code} of the blocks between the markers of a page.
+
+    Raises CheckError unless there is exactly one block of each language.
+    """
     if text.count(begin) != 1 or text.count(end) != 1:
         raise CheckError(f"{page} must hold {begin} and {end} once each")
     between = text.split(begin)[1].split(end)[0]
@@ -39,48 +44,77 @@ def blocks(text, page, begin, end, languages):
     for language in languages:
         of_language = re.findall(rf"```{language}\n(.*?)```", between, re.DOTALL)
         if len(of_language) != 1:
-            raise CheckError(f"{page} must hold exactly one ```{language} block between the markers, not {len(of_language)}")
+            raise CheckError(
+                f"{page} must hold exactly one ```{language} block between the markers, "
+                f"not {len(of_language)}"
+            )
         found[language] = of_language[0]
     return found
 
 
 def example(readme):
-    """Code, CMake project and graph of the README."""
+    """Returns code, CMake project and graph of the README."""
     found = blocks(readme, "README.md", BEGIN, END, ("cpp", "cmake", "yaml"))
     lines = [line for line in found["cpp"].splitlines() if line.strip()]
     if len(lines) > MAX_LINES:
-        raise CheckError(f"the example in README.md has {len(lines)} lines; {MAX_LINES} are promised")
+        raise CheckError(
+            f"the example in README.md has {len(lines)} lines; at most {MAX_LINES} are promised"
+        )
     return found
 
 
 def program(page):
-    """Code and CMake project of the program in docs/cpp.md."""
+    """Returns code and CMake project of the program in docs/cpp.md."""
     return blocks(page, "docs/cpp.md", PROGRAM_BEGIN, PROGRAM_END, ("cpp", "cmake"))
 
 
 def check_program(folder):
-    """Builds the program of the page and runs it: the service that it calls has no server, and it says so."""
+    """Builds and runs the program of docs/cpp.md. It must report that no node serves its call."""
     folder.mkdir()
     found = program((ROOT / "docs/cpp.md").read_text())
     (folder / "asker.cpp").write_text(found["cpp"])
     (folder / "CMakeLists.txt").write_text(found["cmake"])
-    run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={PREFIX}", stdout=subprocess.DEVNULL)
+    run(
+        "cmake",
+        "-S",
+        folder,
+        "-B",
+        folder / "build",
+        "-G",
+        "Ninja",
+        f"-DCMAKE_PREFIX_PATH={PREFIX}",
+        stdout=subprocess.DEVNULL,
+    )
     run("cmake", "--build", folder / "build")
     environment = os.environ | {"DRIVELINE_DOMAIN_DIR": str(folder / "domain")}
-    done = subprocess.run([folder / "build/asker"], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [folder / "build/asker"], env=environment, capture_output=True, text=True, timeout=60
+    )
     if (done.returncode, done.stderr) != (1, "no node serves /ros/add\n"):
-        raise CheckError(f"the program in docs/cpp.md ended with {done.returncode} and said {done.stderr!r}")
+        raise CheckError(
+            f"the program in docs/cpp.md ended with {done.returncode} and said {done.stderr!r}"
+        )
 
 
 def check_shared():
-    """Pages, examples, completion and man pages are in the prefix, and the completion script is one that bash reads."""
+    """Checks that pages, examples, completion scripts and man pages are in the prefix.
+
+    bash must accept its completion script.
+    """
     share = PREFIX / "share"
     wanted = (
-        "doc/driveline/README.md", "doc/driveline/docs/graph-files.md", "doc/driveline/examples/first_component/graph.yaml",
-        "bash-completion/completions/driveline", "zsh/site-functions/_driveline", "fish/vendor_completions.d/driveline.fish",
-        "man/man1/driveline.1", "man/man1/driveline-run.1",
+        "doc/driveline/README.md",
+        "doc/driveline/docs/graph-files.md",
+        "doc/driveline/examples/first_component/graph.yaml",
+        "bash-completion/completions/driveline",
+        "zsh/site-functions/_driveline",
+        "fish/vendor_completions.d/driveline.fish",
+        "man/man1/driveline.1",
+        "man/man1/driveline-run.1",
     )
-    missing = [name for name in wanted if not (share / name).is_file() or not (share / name).stat().st_size]
+    missing = [
+        name for name in wanted if not (share / name).is_file() or not (share / name).stat().st_size
+    ]
     if missing:
         raise CheckError(f"not installed into {share}: {', '.join(missing)}")
     run("bash", "-n", share / "bash-completion/completions/driveline")
@@ -105,35 +139,96 @@ def main():
     (WORK / "CMakeLists.txt").write_text(found["cmake"])
     (WORK / "graph.yaml").write_text(found["yaml"])
 
-    run("cmake", "-S", WORK, "-B", WORK / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={PREFIX}", stdout=subprocess.DEVNULL)
+    run(
+        "cmake",
+        "-S",
+        WORK,
+        "-B",
+        WORK / "build",
+        "-G",
+        "Ninja",
+        f"-DCMAKE_PREFIX_PATH={PREFIX}",
+        stdout=subprocess.DEVNULL,
+    )
     run("cmake", "--build", WORK / "build")
-    described = run(PREFIX / "bin/driveline", "describe", WORK / "build/libmy_components.so", stdout=subprocess.PIPE)
+    described = run(
+        PREFIX / "bin/driveline",
+        "describe",
+        WORK / "build/libmy_components.so",
+        stdout=subprocess.PIPE,
+    )
     if "Lane" not in described:
-        raise CheckError(f"`driveline describe` does not know the example's class Lane:\n{described}")
-    run(PREFIX / "bin/driveline", "validate", WORK / "graph.yaml", env=os.environ | {"DRIVELINE_COMPONENT_PATH": str(WORK / "build")})
+        raise CheckError(
+            f"`driveline describe` does not list the example's class Lane:\n{described}"
+        )
+    run(
+        PREFIX / "bin/driveline",
+        "validate",
+        WORK / "graph.yaml",
+        env=os.environ | {"DRIVELINE_COMPONENT_PATH": str(WORK / "build")},
+    )
 
     check_program(WORK / "asker")
 
-    # A whole project that finds its prefix, run by the host that was installed.
+    # A whole project that finds its prefix. The installed host runs it.
     project = WORK / "first_component"
-    run("cmake", "-S", ROOT / "examples/first_component", "-B", project, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={PREFIX}", stdout=subprocess.DEVNULL)
+    run(
+        "cmake",
+        "-S",
+        ROOT / "examples/first_component",
+        "-B",
+        project,
+        "-G",
+        "Ninja",
+        f"-DCMAKE_PREFIX_PATH={PREFIX}",
+        stdout=subprocess.DEVNULL,
+    )
     run("cmake", "--build", project)
-    run("python3", ROOT / "examples/first_component/tests/check_first_component.py", PREFIX / "bin/driveline-host", project)
+    run(
+        "python3",
+        ROOT / "examples/first_component/tests/check_first_component.py",
+        PREFIX / "bin/driveline-host",
+        project,
+    )
 
     pkgconfig = next(PREFIX.glob("lib*/**/driveline.pc"), None)
     if pkgconfig is None:
         raise CheckError("no driveline.pc was installed")
     environment = {"PATH": "/usr/bin:/bin", "PKG_CONFIG_PATH": str(pkgconfig.parent)}
-    flags = run("pkg-config", "--cflags", "--libs", "driveline", "opencv4", "protobuf", stdout=subprocess.PIPE, env=environment).split()
-    # -lopencv_* of everything would be linked; the example needs what its code names.
-    flags = [f for f in flags if not f.startswith("-lopencv_") or f in ("-lopencv_core", "-lopencv_imgproc")]
+    flags = run(
+        "pkg-config",
+        "--cflags",
+        "--libs",
+        "driveline",
+        "opencv4",
+        "protobuf",
+        stdout=subprocess.PIPE,
+        env=environment,
+    ).split()
+    # pkg-config lists all of OpenCV. The example needs only the libraries that its code uses.
+    flags = [
+        f
+        for f in flags
+        if not f.startswith("-lopencv_") or f in ("-lopencv_core", "-lopencv_imgproc")
+    ]
     # OpenCV 4.6 itself is not free of warnings in C++20.
     flags = [f"-isystem{f[2:]}" if f.startswith("-I") and "opencv" in f else f for f in flags]
     run(
-        "c++", "-std=c++20", "-fPIC", "-shared", "-Wl,--no-undefined", WORK / "lane.cpp",
-        "-o", WORK / "libby_pkgconfig.so", *flags, "-ldriveline_msgs",
+        "c++",
+        "-std=c++20",
+        "-fPIC",
+        "-shared",
+        "-Wl,--no-undefined",
+        WORK / "lane.cpp",
+        "-o",
+        WORK / "libby_pkgconfig.so",
+        *flags,
+        "-ldriveline_msgs",
     )
-    print("the example in README.md builds from an install prefix, with CMake and with pkg-config, and so does the program in docs/cpp.md")
+    print(
+        "the example in README.md builds from an install prefix, with CMake and with pkg-config, "
+        "and so does the program in docs/cpp.md"
+    )
     return 0
 
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks habits of language that make comments and pages hard to read.
+"""Checks comments, pages and printed texts for habits that make them hard to read.
 
-Counts, for each room of the tree (a crate, a directory of pages), in comments, pages and texts:
+Counts for each room of the tree (a crate, or a directory):
   words    avoided words (the list WORDS) per 10 000 words
   wh       share of doc summaries in Rust that begin with a wh-word, in percent
   long     source lines over 100 columns
 
-The figures may only fall: tools/language.json has the highest that each room may have, rounded up.
-A room without an entry may have 5 avoided words per 10 000, 2 % and no long line. The check helps;
-it does not judge. A sentence that passes and cannot be understood is worse than one that fails.
+The figures may only fall: tools/language.json has the limits of each room, rounded up. A room
+without an entry may have 5 avoided words per 10 000, 2 % and no long line. Figures do not replace
+reading: an unclear sentence without avoided words is worse than a clear one with them.
 
 Usage: check_language.py [--lower] [--list ROOM] [DIRECTORY...]
   without arguments   checks the tree; exit status 1 if a figure is above what is allowed
@@ -32,7 +32,7 @@ ALLOWED = Path("tools/language.json")
 COLUMNS = 100
 ELSEWHERE = {"words": 5, "wh": 2, "long": 0}
 
-# Words with a plainer one in the field, and what to write.
+# Avoided words, with plainer words to write instead.
 WORDS = {
     r"tells?|told|telling": "report, log, notify, return",
     r"whoever|somebody|nobody|anybody": "the process, the publisher, the thread",
@@ -56,6 +56,8 @@ SLASHES = {".rs", ".hpp", ".h", ".cpp", ".c", ".proto"}
 HASHES = {".py", ".sh", ".cmake", ".toml", ".yaml", ".yml"}
 PAGES = {".md"}
 GENERATED = re.compile(r"manifest|\.schema\.json$|golden|benchmarks/[\w-]+\.md$")
+# These files quote the avoided words.
+QUOTING = {"check_language.py", "test_check_language.py"}
 TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
@@ -70,7 +72,7 @@ class Figures:
     long: list = field(default_factory=list)
 
     def values(self):
-        """The figures that are checked."""
+        """Returns the figures that are checked."""
         return {
             "words": 1e4 * len(self.avoided) / max(self.words, 1),
             "wh": 100 * len(self.wh) / max(self.summaries, 1),
@@ -79,7 +81,7 @@ class Figures:
 
 
 def prose(path, text):
-    """Yields (line number, text for people) of a file: comments, pages, quoted texts."""
+    """Yields (line number, text) for the comments, pages and quoted texts of a file."""
     lines = text.splitlines()
     if path.suffix in PAGES:
         fenced = False
@@ -101,7 +103,7 @@ def prose(path, text):
 
 
 def joined(lines):
-    """Yields (number, line); lines of a text that goes on after a backslash are one line."""
+    """Yields (number, line). Lines that end with a backslash are joined with the next one."""
     begun, text = 0, ""
     for n, line in enumerate(lines, 1):
         begun, text = (begun, text + line.lstrip()) if text else (n, line)
@@ -127,7 +129,7 @@ def summaries(text):
 
 def measure(path, text, into):
     """Adds the figures of one file."""
-    for n, sentence in prose(path, text):
+    for n, sentence in prose(path, text) if path.name not in QUOTING else []:
         into.words += len(WORD.findall(sentence))
         into.avoided += [(path, n, found) for found in AVOIDED.findall(sentence)]
     if path.suffix == ".rs":
@@ -142,7 +144,7 @@ def measure(path, text, into):
 
 
 def room(path):
-    """The room of a file: its crate, or its directory."""
+    """Returns the room of a file: its crate, or its directory."""
     parts = path.parts
     if parts[0] in ("crates", "lab", "examples") and len(parts) > 2:
         return "/".join(parts[:2])
@@ -155,7 +157,7 @@ def is_measured(path):
 
 
 def figures(root, files):
-    """The figures of each room of the files, paths under `root`."""
+    """Returns the figures of each room. `files` are paths relative to `root`."""
     rooms = defaultdict(Figures)
     for path in files:
         if is_measured(path):
@@ -179,7 +181,7 @@ def rounded_up(values):
 
 
 def violations(rooms, allowed):
-    """A message for each figure that is above what its room may have."""
+    """Yields a message for each figure above the limit of its room."""
     names = {
         "words": "avoided words per 10 000",
         "wh": "% of doc summaries that begin with a wh-word",
@@ -196,7 +198,7 @@ def violations(rooms, allowed):
 
 
 def lowered(rooms, allowed):
-    """The allowed figures, where the tree has lower ones lowered to these."""
+    """Returns the limits, lowered to the figures of the tree where these are lower."""
     result = {}
     for name, of_room in sorted(rooms.items()):
         limits = allowed.get(name, {k: float("inf") for k in ELSEWHERE})

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every Rust package Driveline, or a peer of its benchmark, is built from has a licence listed in deny.toml.
+"""Checks that the licence of every Rust package is listed in deny.toml.
 
-deny.toml is cargo-deny's own file, so `cargo deny check licenses` says the same where it is installed; this check needs
-nothing but `cargo metadata` and takes no minutes to build.
+That covers Driveline and the peers of its benchmark. deny.toml is the file of cargo-deny, so `cargo
+deny check licenses` gives the same answer where it is installed. This check needs only `cargo
+metadata`, which saves minutes of building cargo-deny.
 
 Usage: check_licences.py [ROOT]. Prints one line for each violation; exit status 1 if there is any.
 """
@@ -16,19 +17,19 @@ import tomllib
 from pathlib import Path
 
 
-# Each has a lock file of its own.
+# Each workspace has its own lock file.
 WORKSPACES = (".", "lab/peers/rust", "crates/driveline-gateway-ros2/tests/peer/ros2_client")
 
 
 class ExpressionError(ValueError):
-    """A licence expression that is not SPDX."""
+    """Invalid SPDX licence expression."""
 
 
 def is_allowed(expression, allowed):
-    """Whether an SPDX expression can be met with the licences in `allowed` alone.
+    """Returns true if the licences in `allowed` alone satisfy an SPDX expression.
 
-    `A/B` is what old manifests write for `A OR B`. An exception (`WITH`) only adds rights, but it is listed literally in
-    `allowed`, as cargo-deny has it.
+    Old manifests write `A/B` for `A OR B`. An exception (`WITH`) only adds rights, but `allowed`
+    lists it literally, as cargo-deny does.
     """
     tokens = re.findall(r"[()]|[\w.+-]+", expression.replace("/", " OR "))
     position = 0
@@ -51,7 +52,7 @@ def is_allowed(expression, allowed):
                 raise ExpressionError(f"{expression!r} misses a ')'")
             return value
         if token in (")", "AND", "OR", "WITH"):
-            raise ExpressionError(f"{expression!r} has a {token!r} where a licence belongs")
+            raise ExpressionError(f"{expression!r} has a {token!r} in place of a licence")
         if peek() == "WITH":
             take()
             token = f"{token} WITH {take()}"
@@ -73,34 +74,48 @@ def is_allowed(expression, allowed):
 
     value = any_of()
     if position != len(tokens):
-        raise ExpressionError(f"{expression!r} has {tokens[position]!r} too much")
+        raise ExpressionError(f"{expression!r} goes on with {tokens[position]!r} after its end")
     return value
 
 
 def violations(packages, allowed, exceptions=None):
-    """One line for each package whose licence is missing, unreadable or not allowed.
+    """Yields one line for each package whose licence is missing, unreadable or not allowed.
 
-    `exceptions`: name of a package to further licences that are fine for it alone.
+    `exceptions` maps a package to additional licences that are allowed for this package only.
     """
     for package in packages:
         name, expression = f"{package['name']} {package['version']}", package.get("license")
         if not expression:
-            yield f"{name} declares no licence: read its licence file, then replace the package or ask for an exception"
+            yield (
+                f"{name} declares no licence: read its licence file, "
+                "then replace the package or ask for an exception"
+            )
             continue
         try:
-            if not is_allowed(expression, allowed | set((exceptions or {}).get(package["name"], ()))):
+            if not is_allowed(
+                expression, allowed | set((exceptions or {}).get(package["name"], ()))
+            ):
                 yield f"{name} is under {expression!r}, which deny.toml does not allow"
         except ExpressionError as e:
             yield f"{name}: {e}"
 
 
 def packages_of(workspace):
-    """What a workspace is built from.
+    """Returns the packages from which a workspace is built on Linux.
 
-    Only what Linux builds is looked at: the lock file also names packages for systems Driveline does not run on.
+    The lock file also names packages of other systems, on which Driveline does not run.
     """
-    command = ["cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"]
-    return json.loads(subprocess.run(command, cwd=workspace, check=True, stdout=subprocess.PIPE).stdout)["packages"]
+    command = [
+        "cargo",
+        "metadata",
+        "--format-version=1",
+        "--locked",
+        "--filter-platform",
+        "x86_64-unknown-linux-gnu",
+    ]
+    return json.loads(
+        subprocess.run(command, cwd=workspace, check=True, stdout=subprocess.PIPE).stdout
+    )["packages"]
 
 
 def main():
@@ -108,7 +123,11 @@ def main():
     with open(root / "deny.toml", "rb") as f:
         rules = tomllib.load(f)["licenses"]
     exceptions = {e["crate"]: e["allow"] for e in rules.get("exceptions", [])}
-    packages = {package["id"]: package for workspace in WORKSPACES for package in packages_of(root / workspace)}
+    packages = {
+        package["id"]: package
+        for workspace in WORKSPACES
+        for package in packages_of(root / workspace)
+    }
     bad = list(violations(packages.values(), set(rules["allow"]), exceptions))
     for line in bad:
         print(f"error: {line}")

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks rules of the source tree that compilers do not know.
+"""Checks rules of the source tree that compilers do not check.
 
-- A crate depends only on crates to its left in LAYERS, and no crate of the product on the laboratory.
-- `unsafe` occurs only in the crates of QUARANTINE and the directories of BORDERS, and every crate takes over the workspace's lints.
-- Every source file starts with its SPDX line, names no home directory, and can be read in one sitting.
+- A crate depends only on crates to its left in LAYERS. No crate of the product depends on the
+  laboratory.
+- `unsafe` occurs only in the crates of QUARANTINE and the directories of BORDERS. Every crate
+  inherits the workspace's lints.
+- Every source file starts with its SPDX line, names no home directory, and has at most LINES_MAX
+  lines.
 - Files of a crate do not use each other in loops of more than three (file_circles.py).
-- Gating tests do not depend on time but where they say why (time_in_tests.py), or where they did before this rule.
+- Gating tests do not depend on time (time_in_tests.py). Exceptions give their reason, or are older
+  than this rule.
 
-Usage: check_source.py [--lower] [ROOT]. Prints one line for each violation; exit status 1 if there is any.
---lower first lowers the numbers in tools/time_in_tests.txt to what there is.
+Usage: check_source.py [--lower] [ROOT]
+       Prints one line for each violation; exit status 1 if there is any.
+       --lower first lowers the numbers in tools/time_in_tests.txt to those of the tree.
 """
 
 import json
@@ -22,26 +27,47 @@ import file_circles
 import time_in_tests
 from test_steps import measured_files
 
-# From left to right; a crate may use those in layers to its left, and those before it in its own layer.
+# From left to right. A crate may use crates of layers to its left, and crates before it in its own
+# layer.
 LAYERS = [
-    ["driveline-derive", "driveline-types", "driveline-build", "driveline-msgs", "driveline-rosidl"],
+    [
+        "driveline-derive",
+        "driveline-types",
+        "driveline-build",
+        "driveline-msgs",
+        "driveline-rosidl",
+    ],
     ["driveline-shm"],
     ["driveline"],
     ["driveline-graph"],
     ["driveline-runtime"],
     ["driveline-capi"],
-    ["driveline-namespaces", "driveline-terminal", "driveline-gateway", "driveline-deploy", "driveline-analyze", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
+    [
+        "driveline-namespaces",
+        "driveline-terminal",
+        "driveline-gateway",
+        "driveline-deploy",
+        "driveline-analyze",
+        "driveline-zenoh",
+        "driveline-gateway-zenoh",
+        "driveline-gateway-ros2",
+        "driveline-cli",
+    ],
     ["driveline-bench", "driveline-chaos", "driveline-workloads", "driveline-lab"],
 ]
 # The laboratory, which measures the product. Nothing in crates/ depends on it, not even a test.
 LAB = {"driveline-bench", "driveline-chaos", "driveline-workloads", "driveline-lab"}
 QUARANTINE = {"driveline-shm", "driveline-capi"}
-# Of other crates, directories that are a border to C or to the kernel.
-BORDERS = [Path("crates/driveline-gateway-ros2/src/dds"), Path("crates/driveline-zenoh/src/sockets")]
-# Programs of their own workspace over the interfaces of other middleware, which ask for it; no part of Driveline.
+# Directories of other crates that are a border to C or to the kernel.
+BORDERS = [
+    Path("crates/driveline-gateway-ros2/src/dds"),
+    Path("crates/driveline-zenoh/src/sockets"),
+]
+# Programs over the interfaces of other middleware, which need unsafe code. They have their own
+# workspace and are no part of Driveline.
 PEERS = Path("lab/peers/rust")
 
-# Files of a crate that use each other in a loop: at most so many (file_circles.py).
+# Maximum number of files of a crate that use each other in a loop (file_circles.py).
 CIRCLE_MAX = 3
 LINES_WARN = 600
 LINES_MAX = 1000
@@ -52,7 +78,7 @@ HOME_PATH = re.compile(r"""(?<![\w.$}~-])/(?:home|root|Users)/[\w.-]+""")
 
 
 def positions():
-    """Layer and place in it for every crate."""
+    """Returns {crate: (layer, place in the layer)}."""
     return {name: (i, k) for i, layer in enumerate(LAYERS) for k, name in enumerate(layer)}
 
 
@@ -63,58 +89,82 @@ def check_layers(packages):
     for package in packages:
         name = package["name"]
         if name not in at:
-            yield f"crate {name} is in no layer: give it its place in LAYERS of tools/check_source.py and in ARCHITECTURE.md"
+            yield (
+                f"crate {name} is in no layer: "
+                "add it to LAYERS of tools/check_source.py and to ARCHITECTURE.md"
+            )
             continue
         for dependency in package["dependencies"]:
             other = dependency["name"]
             if other not in ours or other not in at or other == name:
                 continue
-            # Tests may use any crate of their own layer: the derive macro is tested with the types that it derives.
+            # Tests may use any crate of their own layer: the derive macro is tested with the types
+            # that it derives.
             test_of_own_layer = dependency["kind"] == "dev" and at[other][0] <= at[name][0]
             if other in LAB and name not in LAB:
-                yield f"crate {name} must not depend on {other}, not even in tests: that is the laboratory (lab/)"
+                yield (
+                    f"crate {name} must not depend on {other}, not even in tests: "
+                    f"{other} belongs to the laboratory (lab/)"
+                )
                 continue
             if at[other] > at[name] and not test_of_own_layer:
-                yield f"crate {name} must not depend on {other}: that is to its right in the layers (ARCHITECTURE.md)"
+                yield (
+                    f"crate {name} must not depend on {other}, "
+                    "which is to its right in the layers (ARCHITECTURE.md)"
+                )
 
 
 def without_comments_and_strings(rust):
-    """The code of a Rust source with comments and literals blanked, so that words in them do not count."""
+    """Returns the code of a Rust source with comments and literals removed."""
     token = re.compile(
-        r"""//[^\n]*|/\*.*?\*/|b?r(?P<h>\#*)".*?"(?P=h)|b?"(?:\\.|[^"\\])*"|b?'(?:\\[^\n]{1,10}?|[^'\\\n])'""",
+        r"""//[^\n]*|/\*.*?\*/|b?r(?P<h>\#*)".*?"(?P=h)"""
+        r"""|b?"(?:\\.|[^"\\])*"|b?'(?:\\[^\n]{1,10}?|[^'\\\n])'""",
         re.DOTALL,
     )
     return token.sub(lambda m: "\n" * m.group(0).count("\n"), rust)
 
 
 def check_unsafe(crate, path, text):
-    """No unsafe code, and nothing that lets it in, outside the quarantine."""
+    """Yields unsafe code, and lints that permit it, outside the quarantine."""
     if crate in QUARANTINE or any(border in Path(path).parents for border in BORDERS):
         return
     for number, line in enumerate(without_comments_and_strings(text).split("\n"), 1):
         if re.search(r"\bunsafe\b", line):
-            yield f"{path}:{number}: unsafe code outside {', '.join([*sorted(QUARANTINE), *map(str, BORDERS)])}: move it there behind a safe function"
+            places = ", ".join([*sorted(QUARANTINE), *map(str, BORDERS)])
+            yield (
+                f"{path}:{number}: unsafe code outside {places}: "
+                "move it there behind a safe function"
+            )
         if re.search(r"\b(allow|expect|warn)\s*\([^)]*\bunsafe_code\b", line):
-            yield f"{path}:{number}: the lint unsafe_code is switched off outside the quarantine"
+            yield (
+                f"{path}:{number}: the lint unsafe_code is switched off outside the quarantine; "
+                "remove the attribute"
+            )
 
 
 def check_manifest(path, text):
     """Every crate inherits the lints of the workspace."""
     if not re.search(r"^\[lints\]\s*\nworkspace\s*=\s*true\s*$", text, re.MULTILINE):
-        yield f"{path}: write `[lints]` / `workspace = true`, so that the workspace's lints hold here"
+        yield (
+            f"{path}: write `[lints]` / `workspace = true`, "
+            "so that the workspace's lints apply here"
+        )
 
 
 def check_text(path, text):
-    """SPDX line, length, home directories. Yields (is_error, message)."""
+    """Checks SPDX line, length and home directories. Yields (is_error, message)."""
     head = "\n".join(text.split("\n", 3)[:3])
     if SPDX not in head:
         yield True, f"{path}:1: the first line (after #!) must be the comment `{SPDX}`"
-    # A generated file is read in its source.
+    # Readers of a generated file read its source, so its length does not matter.
     lines = 0 if re.search(r"\bGenerated from \S+; do not edit\b", head) else text.count("\n")
     if lines > LINES_MAX:
-        yield True, f"{path}: {lines} lines; more than {LINES_MAX} cannot be read in one sitting: split it by topic"
+        yield (
+            True,
+            f"{path}: {lines} lines; at most {LINES_MAX} are allowed: split it by topic",
+        )
     elif lines > LINES_WARN:
-        yield False, f"{path}: {lines} lines; think of splitting it ({LINES_WARN} are aimed at)"
+        yield False, f"{path}: {lines} lines; consider splitting it (the target is {LINES_WARN})"
     for number, line in enumerate(text.split("\n"), 1):
         found = HOME_PATH.search(line)
         if found:
@@ -122,19 +172,25 @@ def check_text(path, text):
 
 
 def source_files(root):
-    """Files under version control, or about to be."""
+    """Yields the source files under version control, and new ones that git does not ignore."""
     listed = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], check=True, capture_output=True
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        check=True,
+        capture_output=True,
     )
     for name in sorted(filter(None, listed.stdout.decode().split("\0"))):
         path = Path(name)
         generated = path.name == "Cargo.lock"
-        if (path.suffix in SOURCE or path.name in SOURCE_NAMES) and not generated and (Path(root) / path).is_file():
+        if (
+            (path.suffix in SOURCE or path.name in SOURCE_NAMES)
+            and not generated
+            and (Path(root) / path).is_file()
+        ):
             yield path
 
 
 def crate_of(path, manifests):
-    """Name of the crate whose directory holds `path`, or None."""
+    """Returns the name of the crate whose directory has `path`, or None."""
     for directory in path.parents:
         if directory in manifests:
             return manifests[directory]
@@ -142,7 +198,10 @@ def crate_of(path, manifests):
 
 
 def check_time(root, sources, lower=False):
-    """Gating tests do not depend on time. `sources`: {path: text}."""
+    """Returns a message for each place where a gating test depends on time.
+
+    `sources`: {path: text}.
+    """
     found = time_in_tests.all_places(sources, without_comments_and_strings, measured_files())
     path = root / time_in_tests.ALLOWED
     text = path.read_text() if path.exists() else ""
@@ -153,11 +212,14 @@ def check_time(root, sources, lower=False):
 
 
 def check_tree(root, lower=False):
-    """All rules over the tree at `root`. Returns (errors, warnings)."""
+    """Checks all rules for the tree at `root`. Returns (errors, warnings)."""
     root = Path(root).resolve()
     metadata = json.loads(
         subprocess.run(
-            ["cargo", "metadata", "--format-version=1", "--no-deps", "--offline"], cwd=root, check=True, stdout=subprocess.PIPE
+            ["cargo", "metadata", "--format-version=1", "--no-deps", "--offline"],
+            cwd=root,
+            check=True,
+            stdout=subprocess.PIPE,
         ).stdout
     )
     packages = metadata["packages"]

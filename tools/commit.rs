@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For build scripts of programs that say which commit they were built from; included by path,
-//! since no crate is for these programs alone.
+//! Commit of the sources, for build scripts of programs that report it. Included by path, since no
+//! crate is for these programs alone.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::Command;
 const SOURCES: [&str; 6] = ["Cargo.lock", "Cargo.toml", "crates", "lab", "proto", "sdk"];
 
 /// Puts the commit into the program that is built, as `DRIVELINE_COMMIT`.
-#[allow(dead_code, reason = "a test has the rest")]
+#[allow(dead_code, reason = "a test includes this file for its other functions")]
 pub(crate) fn put() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let optimised = std::env::var("PROFILE").as_deref() == Ok("release");
@@ -29,7 +29,7 @@ fn git(root: &Path, args: &[&str]) -> Option<String> {
 }
 
 fn git_bytes(root: &Path, args: &[&str]) -> Option<Vec<u8>> {
-    // Without locks it leaves the index as it is: else looking at it would be a change.
+    // Without locks git does not write the index. A write would count as a change of the tree.
     let out = Command::new("git")
         .arg("--no-optional-locks")
         .arg("-C")
@@ -48,10 +48,10 @@ fn is_repository(root: &Path) -> bool {
         .is_some_and(|top| root.canonicalize().is_ok_and(|root| root == top))
 }
 
-/// The commit. `-dirty-` and eight digits, others for other changes: there are some beyond it in
-/// what programs are built from. `-debug`: that was not looked at, as each change would have
-/// programs compiled anew, and unoptimised ones are not measured. `None`: this is no
-/// repository.
+/// Returns the commit, or `None` if this is no repository. `-dirty-` and eight digits follow if
+/// sources of programs have uncommitted changes; the digits depend on the changes. `-debug` follows
+/// in an unoptimised build, where changes are not checked: each change would recompile programs,
+/// and unoptimised programs are not measured.
 pub(crate) fn of(root: &Path, optimised: bool) -> Option<String> {
     let commit =
         is_repository(root).then(|| git(root, &["describe", "--always", "--abbrev=10"]))??;
@@ -61,18 +61,18 @@ pub(crate) fn of(root: &Path, optimised: bool) -> Option<String> {
     Some(changes(root)?.map_or_else(|| commit.clone(), |digits| format!("{commit}-dirty-{digits}")))
 }
 
-/// Digits of what was changed beyond the commit, the same in all programs that are built from the
-/// same. `None` in it: nothing was.
+/// Returns digits of the uncommitted changes, or `Some(None)` without changes. All programs that
+/// are built from the same sources have the same digits.
 fn changes(root: &Path) -> Option<Option<String>> {
     let of_sources = |args: &[&str]| git_bytes(root, &[args, &["--"], &SOURCES[..]].concat());
     let known =
         of_sources(&["diff", "HEAD", "--binary", "--no-color", "--no-ext-diff", "--no-textconv"])?;
-    // Files that git does not know are compiled, too.
+    // Untracked files are compiled as well.
     let others = of_sources(&["ls-files", "--others", "--exclude-standard", "-z"])?;
     if known.is_empty() && others.is_empty() {
         return Some(None);
     }
-    // Each with its length, so that what one ends with is not taken for the next.
+    // Each part with its length, so that the end of one part cannot pass for the start of the next.
     let mut hasher = DefaultHasher::new();
     let mut add = |bytes: &[u8]| {
         hasher.write_usize(bytes.len());
@@ -81,14 +81,14 @@ fn changes(root: &Path) -> Option<Option<String>> {
     add(&known);
     for path in others.split(|b| *b == 0).filter(|path| !path.is_empty()) {
         add(path);
-        // One that has gone meanwhile, or is none that can be read, is not compiled.
+        // A file that was removed meanwhile, or cannot be read, is not compiled.
         add(&std::fs::read(root.join(String::from_utf8_lossy(path).as_ref())).unwrap_or_default());
     }
     Some(Some(format!("{:08x}", hasher.finish() as u32)))
 }
 
-/// Files whose change makes another commit. All of it exists: a missing path would mean "at every
-/// build".
+/// Returns the files whose change makes another commit. All of them exist: cargo would run the
+/// build script at every build for a missing path.
 pub(crate) fn watched(root: &Path, optimised: bool) -> Vec<PathBuf> {
     let own = root.join("tools/commit.rs");
     let mut paths = vec![own];
@@ -98,8 +98,8 @@ pub(crate) fn watched(root: &Path, optimised: bool) -> Vec<PathBuf> {
                 .map(|path| root.join(path))
                 .filter(|path| path.is_file())
         };
-        // In a worktree of its own, too. Where no log is kept, a commit changes the index, which so
-        // does much else.
+        // This works in a worktree as well. Without a log, the index is watched: a commit changes
+        // it, as do many other commands.
         paths.extend(of_git("logs/HEAD").or_else(|| of_git("index")));
         if optimised {
             paths.extend(SOURCES.map(|source| root.join(source)));

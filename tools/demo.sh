@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the perception pipeline in five processes and leaves its figures in out/demo. `make demo` calls it.
-# Usage: tools/demo.sh check|run [VIDEO [MODEL [SPEED_KMH]]]    empty: rendered drive of 30 s, classical detector, 100 km/h
-# `check` only looks at the arguments: before a build of minutes.
+# Runs the perception pipeline in five processes and writes its figures to out/demo. `make demo`
+# calls it.
+# Usage: tools/demo.sh check|run [VIDEO [MODEL [SPEED_KMH]]]
+# Defaults: a rendered drive of 30 s, the classical detector, 100 km/h.
+# `check` only checks the arguments, before a build that takes minutes.
 set -euo pipefail
 invoked_from=$PWD
 cd "$(dirname "$0")/.."
@@ -15,10 +17,11 @@ refuse() {
 }
 
 if ! [[ $speed_kmh =~ ^[0-9]+(\.[0-9]+)?$ ]]; then
-    refuse "SPEED_KMH=$speed_kmh is no speed; give kilometres per hour, e.g. SPEED_KMH=64"
+    refuse "SPEED_KMH=$speed_kmh is not a speed; give kilometres per hour, e.g. SPEED_KMH=64"
 fi
 
-# An absolute path for what was named relative to where the caller is; modules run elsewhere. $3: what else could be named.
+# Prints the absolute path of $2, which is relative to the caller's directory: modules run in
+# another one. $1: name of the variable. $3: valid values, for the error.
 readable() {
     local path
     path=$(cd "$invoked_from" && realpath -e -- "$2" 2>/dev/null) || path=
@@ -28,9 +31,11 @@ readable() {
     printf '%s' "$path"
 }
 
-# Whether the camera would find a frame in this directory: endings as in examples/comp/vision/frame_source.cpp.
+# Succeeds if the camera would find a frame in this directory. The endings are those of
+# examples/comp/vision/frame_source.cpp.
 holds_images() {
-    [ -n "$(find "$1/" -maxdepth 1 -regextype posix-extended -iregex '.*\.(png|jpe?g|bmp|ppm|pgm|tiff?|webp)' -print -quit)" ]
+    local endings='.*\.(png|jpe?g|bmp|ppm|pgm|tiff?|webp)'
+    [ -n "$(find "$1/" -maxdepth 1 -regextype posix-extended -iregex "$endings" -print -quit)" ]
 }
 
 if [ -n "$video" ]; then
@@ -50,7 +55,7 @@ if [ -n "$model" ]; then
         refuse "MODEL=$model is a directory: name $what_to_name"
     fi
     if ! [[ $path =~ \.(cfg|onnx)$ ]]; then
-        refuse "MODEL=$model is no network that the detector knows: name $what_to_name"
+        refuse "MODEL=$model is not a network format of the detector: name $what_to_name"
     fi
     options+=(--set "detector.model=$path")
 fi
@@ -62,9 +67,13 @@ case "${DEPLOY:-}" in
             refuse "DEPLOY=$DEPLOY needs a container engine: \`apt-get install podman\`, or docker"
         options+=(--deploy "$DEPLOY")
         ;;
-    *) refuse "DEPLOY=$DEPLOY is no way to deploy: write DEPLOY=containers (one for each module) or DEPLOY=container" ;;
+    *)
+        refuse "DEPLOY=$DEPLOY is not known: write DEPLOY=containers (one for each module)\
+ or DEPLOY=container"
+        ;;
 esac
 
 [ "$what" = run ] || exit 0
 rm -f "$out/report.html" "$out/summary.json"
-DRIVELINE_COMPONENT_PATH=$PWD/build/lib build/bin/driveline run examples/comp/graphs/five_processes.yaml "${options[@]}"
+export DRIVELINE_COMPONENT_PATH=$PWD/build/lib
+build/bin/driveline run examples/comp/graphs/five_processes.yaml "${options[@]}"

@@ -1,40 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has failed, by name and with the first words of its reason, out of what cargo, ctest, unittest and the checks print.
+"""Finds failed tests and the first lines of their reasons in the output of cargo, ctest, unittest
+and the checks.
 
-Whoever sees only the end of a long output is to know it all the same.
+run_tests.py repeats them at the end of its output, where readers of a long output see them.
 """
 
 import re
 from collections import deque
 
-# Of each failure; the whole is further up.
+# Maximum excerpt of each failure; the whole output is further up.
 REASON_LINES = 8
 REASON_COLUMNS = 300
 
-# Which test program speaks.
-PROGRAM = re.compile(r"^\s+Running (?:unittests )?\S+ \(.*?([^/]+)-[0-9a-f]{16}\)$|^\s+Doc-tests (\S+)$")
-# A test that has failed: by cargo test, and by cargo test a whole program (101 is that of tests that have names) …
+# Line before the output of a test program.
+PROGRAM = re.compile(
+    r"^\s+Running (?:unittests )?\S+ \(.*?([^/]+)-[0-9a-f]{16}\)$|^\s+Doc-tests (\S+)$"
+)
+# Line of cargo test for a failed test, and for a failed test program as a whole. Status 101 is left
+# out: it means that the failed tests have lines of their own.
 NAMES = [
     re.compile(r"^test (?P<name>.+?)(?: - should panic)? \.\.\. FAILED$"),
     re.compile(r"^  process didn't exit successfully: .* \((?P<name>(?!exit status: 101\)).+)\)$"),
 ]
-# … by cargo test again, by ctest, by unittest, by check_experiments.py: what it said follows.
+# Line before the output of a failed test: of cargo test, ctest, unittest and check_experiments.py.
 WITH_OUTPUT = [
     re.compile(r"^---- (?P<name>.+) stdout ----$"),
     re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (?P<name>.+?) \.*\s*(?:\*\*\*|Subprocess )(?!Skipped)"),
     re.compile(r"^(?:FAIL|ERROR): (?P<name>\S+ \(.+\))$"),
     re.compile(r"^FAILED (?!\()(?P<name>\S.*)$"),
 ]
-# Where it ends at the latest.
-END = re.compile(r"^(?:failures:|={20,}|Ran \d+ tests? in |\s*\d+/\d+ Test\s+#\d+: |\s+Start\s+\d+: |test result: |\d+% tests passed|error: test failed|\d+ passed, \d+ failed$)")
-# Where a reason begins.
-REASON = re.compile(r"panicked at|: Failure$|^\w*(?:Error|Exception)\b|^(?:error|fatal)\b|: error\b|\(killed: ")
-# Not needed here.
+# Line after the output of a failed test.
+END = re.compile(
+    r"^(?:failures:|={20,}|Ran \d+ tests? in |\s*\d+/\d+ Test\s+#\d+: |\s+Start\s+\d+: "
+    r"|test result: |\d+% tests passed|error: test failed|\d+ passed, \d+ failed$)"
+)
+# First line of a reason.
+REASON = re.compile(
+    r"panicked at|: Failure$|^\w*(?:Error|Exception)\b|^(?:error|fatal)\b|: error\b|\(killed: "
+)
+# Lines that are left out of excerpts.
 NOISE = re.compile(r"^\s*$|^-{20,}$|^stack backtrace:|^\s+\d+: |^\s+at |^note: ")
 
 
 class Failures:
-    """Reads one step's output line by line."""
+    """Failures of one step, from its output line by line."""
 
     def __init__(self):
         self._reasons = {}  # by name, in the order of failing
@@ -44,7 +53,7 @@ class Failures:
         self._errors = []
 
     def feed(self, line):
-        """A line without its end."""
+        """Reads a line without its end."""
         program = PROGRAM.match(line)
         if program:
             self._program = (program[1] or f"{program[2]} (documentation)") + ": "
@@ -64,11 +73,11 @@ class Failures:
             self._open.append(line)
 
     def named(self):
-        """What has failed: {name: the first lines of its reason}."""
+        """Returns the failed tests as {name: first lines of the reason}."""
         return {name: excerpt(lines) for name, lines in self._reasons.items()}
 
     def unnamed(self):
-        """Of a step that has failed without a word of which test it was: what it said about it, or last."""
+        """Returns the error lines of a failed step that names no test, or else its last lines."""
         return cut(self._errors or self._last)
 
 
@@ -77,9 +86,14 @@ def first_match(patterns, line):
 
 
 def excerpt(lines):
-    begin = next((i for i, line in enumerate(lines) if REASON.search(line)), max(0, len(lines) - REASON_LINES))
+    begin = next(
+        (i for i, line in enumerate(lines) if REASON.search(line)),
+        max(0, len(lines) - REASON_LINES),
+    )
     return cut(lines[begin : begin + REASON_LINES])
 
 
 def cut(lines):
-    return [line if len(line) <= REASON_COLUMNS else line[: REASON_COLUMNS - 1] + "…" for line in lines]
+    return [
+        line if len(line) <= REASON_COLUMNS else line[: REASON_COLUMNS - 1] + "…" for line in lines
+    ]

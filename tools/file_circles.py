@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds circles of files: files of a Rust crate that use each other in a loop.
 
-An arrow goes from a file to the file that defines what it names by `use` or by a path that begins
-with `crate`, `self` or `super`. A re-export is no use: it leads on to the definition. Tests do not
-count. The larger a circle, the more must be understood at once.
+An arrow goes from a file to the file that defines a name it uses. The name stands in a `use` or in
+a path that begins with `crate`, `self` or `super`. A re-export does not count as a use: the arrow
+goes on to the definition. Tests do not count. A reader must understand all files of a circle at
+once.
 
 Usage: file_circles.py [--arrows] [CRATE_DIRECTORY...]   prints circles of more than one file
   --arrows   also prints the arrows of each circle, with the names that make them
@@ -16,17 +17,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMENT_OR_TEXT = re.compile(
-    r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:[^"\\]|\\.)*"|b?\'(?:[^\'\\\n]|\\.[^\'\n]*)\'', re.DOTALL
+    r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:[^"\\]|\\.)*"|b?\'(?:[^\'\\\n]|\\.[^\'\n]*)\'',
+    re.DOTALL,
 )
 USE = re.compile(r"\b(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);")
 PATH = re.compile(r"(?<![\w:])((?:crate|self|super)(?:::\w+)+)")
 MODULE = re.compile(r"(?:#\[path\s*=\s*TEXT\]\s*)?\bmod\s+(\w+)\s*;")
-TESTS = re.compile(r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:pub(?:\([^)]*\))?\s+)?(mod\s+\w+\s*([;{])|use\b[^;]*;|fn\b)")
+TESTS = re.compile(
+    r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:pub(?:\([^)]*\))?\s+)?"
+    r"(mod\s+\w+\s*([;{])|use\b[^;]*;|fn\b)"
+)
 DEFINED = r"\b(?:fn|struct|enum|union|trait|type|const|static|macro_rules!|mod)\s+{}\b"
 
 
 def blanked(text):
-    """The text without comments, strings and modules of tests."""
+    """Returns the text without comments, strings and modules of tests."""
     text = COMMENT_OR_TEXT.sub(lambda m: " " if m.group().startswith("/") else "TEXT", text)
     while found := TESTS.search(text):
         end = found.end()
@@ -42,7 +47,7 @@ def blanked(text):
 
 
 def leaves(tree):
-    """(path, name it is bound to) of each leaf of a use tree; the name is `*` for a glob."""
+    """Returns (path, bound name) of each leaf of a use tree; the name is `*` for a glob."""
     tree = tree.strip()
     if "{" not in tree:
         path, _, alias = tree.partition(" as ")
@@ -79,7 +84,7 @@ class Module:
         found = [(m.group(1), leaf) for m in USE.finditer(self.text) for leaf in leaves(m.group(2))]
         self.uses = [leaf for _, leaf in found]
         rest = set(re.findall(r"\w+", MODULE.sub("", USE.sub("", self.text))))
-        # A name that is only passed on is not used here.
+        # A name that is only re-exported is not used here.
         self.used = [path for public, (path, name) in found if not public or name in rest]
 
     def defines(self, name):
@@ -87,7 +92,7 @@ class Module:
 
 
 def load(path, parent=None):
-    """The module of a file, with those below it."""
+    """Returns the module of a file with its child modules."""
     module = Module(path, parent)
     root = path.name in ("lib.rs", "main.rs", "mod.rs")
     below = path.parent if root else path.with_suffix("")
@@ -99,7 +104,7 @@ def load(path, parent=None):
 
 
 def resolve(module, parts, seen=frozenset()):
-    """The module that defines what a path names, as seen from `module`; None if another crate."""
+    """Returns the module that defines a path, as seen from `module`; None for another crate."""
     if not parts:
         return module
     first, rest = parts[0], parts[1:]
@@ -148,7 +153,7 @@ def modules(module):
 
 
 def arrows(root):
-    """{file: {file: names}} of a crate."""
+    """Returns the arrows of a crate as {file: {file: names}}."""
     out = {}
     for module in modules(root):
         to = out.setdefault(module.path, {})
@@ -168,7 +173,7 @@ def arrows(root):
 
 
 def circles(graph):
-    """Strongly connected files, the largest first (Tarjan, without recursion)."""
+    """Returns sets of strongly connected files, the largest first (Tarjan, without recursion)."""
     index, low, stack, on, found = {}, {}, [], set(), []
     for start in graph:
         if start in index:
@@ -209,7 +214,7 @@ def crates(root):
 
 
 def of_crate(crate):
-    """(arrows, circles) of each root of a crate."""
+    """Yields (arrows, circles) of each root of a crate."""
     for name in ("lib.rs", "main.rs"):
         if (file := crate / "src" / name).is_file():
             graph = arrows(load(file))
@@ -217,7 +222,7 @@ def of_crate(crate):
 
 
 def largest(root=ROOT):
-    """The largest circle of the tree, as a list of files."""
+    """Returns the largest circle of the tree as a list of files."""
     found = [c for crate in crates(root) for _, cs in of_crate(crate) for c in cs]
     return max(found, key=len, default=[])
 

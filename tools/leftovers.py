@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests leave behind: files in shared memory, and processes that are still running."""
+"""Leftovers of tests: files in shared memory, and processes that are still running."""
 
 import os
 import secrets
 import time
 from pathlib import Path
 
-# Children inherit the environment, so a process that carries this mark was started by this test run.
+# Children inherit the environment: a process with this variable was started by this test run.
 MARK = "DRIVELINE_TEST_RUN"
 
 
 def snapshot(shared_memory=Path("/dev/shm")):
-    """Call before the tests: marks what they will start, and remembers existing ones."""
+    """Marks the processes that tests will start, and returns the existing files.
+
+    Call it before the tests.
+    """
     os.environ[MARK] = secrets.token_hex(8)
     return shared_memory, files(shared_memory)
 
 
 def since(before, proc=Path("/proc"), patience_s=30.0):
-    """One line for everything new that should not be there. Waits up to `patience_s` for what is just ending, on a busy machine."""
+    """Returns one line for each new file and each process of the tests.
+
+    Waits up to `patience_s` for processes that are just ending, on a busy machine.
+    """
     shared_memory, old = before
     deadline = time.monotonic() + patience_s
     while (found := _since(shared_memory, old, proc)) and time.monotonic() < deadline:
@@ -26,22 +32,33 @@ def since(before, proc=Path("/proc"), patience_s=30.0):
 
 
 def _since(shared_memory, old, proc):
-    found = [f"{path} was left in shared memory (unless something else of yours runs meanwhile)" for path in sorted(files(shared_memory) - old)]
-    return found + [f"process {pid} ({name}) is still running" for pid, name in marked_processes(proc)]
+    found = [
+        f"{path} was left in shared memory (unless another program of yours uses it)"
+        for path in sorted(files(shared_memory) - old)
+    ]
+    return found + [
+        f"process {pid} ({name}) is still running" for pid, name in marked_processes(proc)
+    ]
 
 
 def files(shared_memory):
-    """Everything of Driveline's below `shared_memory` but directories: an empty domain directory may stay."""
+    """Returns Driveline's files below `shared_memory`.
+
+    Directories are left out: an empty domain directory may stay.
+    """
     return {
         Path(directory) / name
         for top in shared_memory.glob("driveline*")
-        for directory, _, names in [*os.walk(top), *([(shared_memory, [], [top.name])] if not top.is_dir() else [])]
+        for directory, _, names in [
+            *os.walk(top),
+            *([(shared_memory, [], [top.name])] if not top.is_dir() else []),
+        ]
         for name in names
     }
 
 
 def marked_processes(proc):
-    """Processes that this test run started, without this one itself and its ancestors."""
+    """Yields the processes that this test run started, without this process and its ancestors."""
     mark = f"{MARK}={os.environ[MARK]}".encode()
     for directory in proc.glob("[0-9]*"):
         if directory.name == str(os.getpid()):
@@ -50,4 +67,4 @@ def marked_processes(proc):
             if mark in (directory / "environ").read_bytes().split(b"\0"):
                 yield int(directory.name), (directory / "comm").read_text().strip()
         except OSError:
-            continue  # it has just ended, or belongs to somebody else
+            continue  # it has just ended, or belongs to another user

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long campaigns of the fault laboratory, for `make measure`.
 
-Usage: measure_faults.py long TIMES            every fault of lab/chaos/graphs/vehicle.yaml, TIMES each
-       measure_faults.py calm SECONDS STOPPED  the same graph under `stress-ng --cpu 4` for SECONDS, with a debugger at a module,
-                                               then suspended for STOPPED seconds: no restart may happen
+Usage: measure_faults.py long TIMES
+         causes every fault of lab/chaos/graphs/vehicle.yaml, TIMES each
+       measure_faults.py calm SECONDS STOPPED
+         runs the same graph under `stress-ng --cpu 4` for SECONDS, with a debugger attached to a
+         module, then suspends it for STOPPED seconds: no restart may happen
 
-Prints what was done and what the processes kept before and after. Exit status 1 if an invariant is broken. Reports go to
-build/measured/faults. The programs of `cargo build -p driveline-cli -p driveline-runtime -p driveline-chaos --bins` are used.
+Prints the faults, and descriptors, segments, memory and files before and after. Exit status 1 if an
+invariant is broken. Reports go to build/measured/faults. Uses the programs of
+`cargo build -p driveline-cli -p driveline-runtime -p driveline-chaos --bins`.
 """
 
 import json
@@ -22,16 +25,16 @@ from test_steps import DEBUG, ROOT
 
 GRAPH = ROOT / "lab/chaos/graphs/vehicle.yaml"
 REPORTS = ROOT / "build/measured/faults"
-# Modules whose graph declares what a fault needs.
+# Modules for which the graph declares the limits that these faults need.
 LIMITED = ("lane", "detector")
 STRESS = ["stress-ng", "--cpu", "4", "--quiet"]
-# Time that a debugger holds a module.
+# Time for which a debugger holds a module.
 HELD_S = 10
 STARTED = re.compile(r"module '(\w+)' started as process (\d+)")
 
 
 def chaos(directory, *arguments):
-    """The campaign as a process."""
+    """Starts a campaign and returns its process."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     words = [DEBUG / "driveline-chaos", GRAPH, "--json", "--report", directory, *arguments]
@@ -40,30 +43,50 @@ def chaos(directory, *arguments):
 
 
 def finish(process):
-    """Prints the figures of a campaign; its exit status."""
+    """Prints the figures of a campaign and returns its exit status."""
     text, _ = process.communicate()
     report = json.loads(text)
-    print(f"{report['duration_s']:.0f} s, caused: {report['caused']}, restarts: {report['restarts']}")
+    print(
+        f"{report['duration_s']:.0f} s, caused: {report['caused']}, restarts: {report['restarts']}"
+    )
     for finding in report["invariants"]:
         print(f"  {finding['count']:6} {finding['invariant']}", *finding["details"][:5])
     for run in report["runs"]:
         for name, before in run["before"]["processes"].items():
             after = run["after"]["processes"].get(name, {})
-            kept = (f"{key} {before[key]} -> {after.get(key)}" for key in ("descriptors", "segments", "anonymous_kib"))
+            kept = (
+                f"{key} {before[key]} -> {after.get(key)}"
+                for key in ("descriptors", "segments", "anonymous_kib")
+            )
             print(f"  {name}: {', '.join(kept)}")
         print(f"  files {run['before']['files']} -> {run['after']['files']}")
     return process.returncode
 
 
 def long(times):
-    faults = ["--kill", "all", "--stop", "all", "--hang", "all", "--exception", "all", "--directory", "--suspend"]
+    faults = [
+        "--kill",
+        "all",
+        "--stop",
+        "all",
+        "--hang",
+        "all",
+        "--exception",
+        "all",
+        "--directory",
+        "--suspend",
+    ]
     for module in LIMITED:
         faults += ["--memory", module, "--descriptors", module]
-    return finish(chaos(REPORTS / "long", *faults, "--times", times, "--pause", "1.2..3", "--stopped", "0.1..3"))
+    return finish(
+        chaos(
+            REPORTS / "long", *faults, "--times", times, "--pause", "1.2..3", "--stopped", "0.1..3"
+        )
+    )
 
 
 def process_of(directory, module):
-    """The first process of a module, from the output of the run; waits until it runs."""
+    """Waits until all modules run and returns the first process of one, from the run's output."""
     output = directory / "run-1/output.txt"
     while True:
         text = output.read_text() if output.exists() else ""
@@ -76,15 +99,29 @@ def calm(seconds, stopped):
     directory = REPORTS / "calm"
     missing = [name for name in ("stress-ng", "gdb") if not shutil.which(name)]
     if missing:
-        print(f"{' and '.join(missing)} missing: apt-get install {' '.join(missing)}", file=sys.stderr)
+        print(
+            f"{' and '.join(missing)} missing: apt-get install {' '.join(missing)}", file=sys.stderr
+        )
         return 2
     stress = subprocess.Popen(STRESS)
     try:
         faults = ["--suspend", "--stop", "all", "--times", "1"]
         campaign = chaos(directory, *faults, "--quiet", seconds, "--stopped", stopped)
         pid = process_of(directory, "lane")
-        debugger = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", f"shell sleep {HELD_S}", "-ex", "detach"]
-        held = subprocess.run(debugger, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        debugger = [
+            "gdb",
+            "-p",
+            str(pid),
+            "-batch",
+            "-nx",
+            "-ex",
+            f"shell sleep {HELD_S}",
+            "-ex",
+            "detach",
+        ]
+        held = subprocess.run(
+            debugger, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        )
         print(f"a debugger held module 'lane' for {HELD_S} s (exit status {held.returncode})")
         return finish(campaign)
     finally:

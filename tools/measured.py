@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Results of `make measure`: what was promised, what it took, in how many rounds, at which commit.
+"""Results of `make measure`: promised and measured times, number of rounds, commit.
 
-Usage: measured.py            prints tables of the newest commit in build/measured/results.jsonl, as Markdown
-       measured.py --write    puts them into docs/reliability.md, in place of what is between its marks
+Usage: measured.py
+         prints tables of the newest commit in build/measured/results.jsonl, as Markdown
+       measured.py --write
+         writes the tables into docs/reliability.md, between its two marks
 
-`run_tests.py --measured` adds a line for each step and round. Times come from lines that tests
-print: "MEASURED: WHAT: after TIME (PROMISED promised; ...)".
+`run_tests.py --measured` adds a line to results.jsonl for each step and round. Times come from
+lines that tests print: "MEASURED: WHAT: after TIME (PROMISED promised; ...)".
 """
 
 import json
@@ -23,7 +25,7 @@ from test_steps import ROOT, STEPS
 RESULTS = ROOT / "build/measured/results.jsonl"
 PAGE = ROOT / "docs/reliability.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-# Rounds without a failure bound how often one can be expected, at this confidence.
+# Confidence of the bound on failures after some rounds without any.
 CONFIDENCE = 0.95
 
 LINE = re.compile(r"^MEASURED: (.*): after ([\d.]+)(ns|µs|ms|s) \(([\d.]+)(ns|µs|ms|s) promised\b")
@@ -31,13 +33,13 @@ UNITS_S = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def commit():
-    """The commit, with a `+` if the tree has more than that."""
+    """Returns the commit, with a `+` if the tree has uncommitted changes."""
     words = ["git", "-C", ROOT, "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def read(line):
-    """What a line of a test's output says was measured, or None."""
+    """Returns the measurement in a line of a test's output, or None."""
     found = LINE.match(line)
     if not found:
         return None
@@ -50,7 +52,7 @@ def read(line):
 
 
 def record(step, round_number, tally, seconds, times):
-    """Adds what one round of a step came to."""
+    """Adds the result of one round of a step."""
     entry = {
         "commit": commit(),
         "date": date.today().isoformat(),
@@ -70,7 +72,7 @@ def record(step, round_number, tally, seconds, times):
 
 
 def machine():
-    """The processor and the kernel, as a reader has to know them."""
+    """Returns the names of processor and kernel."""
     try:
         models = re.findall(
             r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE
@@ -82,7 +84,7 @@ def machine():
 
 
 def most_failures(rounds):
-    """How large the share of failing rounds can be, at most, if none of so many has failed."""
+    """Returns the upper bound for the share of failing rounds, if none of `rounds` has failed."""
     return 1 - (1 - CONFIDENCE) ** (1 / rounds)
 
 
@@ -93,18 +95,21 @@ def seconds(value):
 
 
 def newest(entries):
-    """The entries of the commit that was measured last."""
+    """Returns the entries of the commit that was measured last."""
     return [e for e in entries if e["commit"] == entries[-1]["commit"]] if entries else []
 
 
 def tables(entries):
-    """Markdown lines about the entries of one commit."""
+    """Yields Markdown lines about the entries of one commit."""
     first, last = entries[0], entries[-1]
     until = f" to {last['date']}" if last["date"] != first["date"] else ""
     yield f"Commit `{last['commit']}`, {first['date']}{until}."
     yield f"Machine: {'; '.join(dict.fromkeys(e['machine'] for e in entries))}."
     yield ""
-    yield "| step | rounds | without a failure | tests in each | failing rounds, at most (95 %) | minutes of a round |"
+    yield (
+        "| step | rounds | without a failure | tests in each "
+        "| failing rounds, at most (95 %) | minutes of a round |"
+    )
     yield "|---|---|---|---|---|---|"
     order = [step.name for step in STEPS]
     for name in sorted(
@@ -115,7 +120,8 @@ def tables(entries):
         good = sum(e["failed"] == 0 for e in of_step)
         bound = f"{100 * most_failures(good):.0f} %" if good == len(of_step) else "some fail"
         tests = max(e["passed"] + e["failed"] for e in of_step)
-        yield f"| `{name}` | {len(of_step)} | {good} | {tests} | {bound} | {median(e['seconds'] for e in of_step) / 60:.1f} |"
+        minutes = median(e["seconds"] for e in of_step) / 60
+        yield f"| `{name}` | {len(of_step)} | {good} | {tests} | {bound} | {minutes:.1f} |"
     times = {}
     for entry in entries:
         for time in entry["times"]:
@@ -129,16 +135,20 @@ def tables(entries):
     for (step, what, promised), took in sorted(times.items()):
         kept = sum(t <= promised for t in took)
         what = what.replace("|", "\\|")
-        yield f"| `{step}` | {what} | {seconds(promised)} | {len(took)} | {seconds(median(took))} | {seconds(max(took))} | {kept} of {len(took)} |"
+        yield (
+            f"| `{step}` | {what} | {seconds(promised)} | {len(took)} | {seconds(median(took))} "
+            f"| {seconds(max(took))} | {kept} of {len(took)} |"
+        )
 
 
 def written(page, lines):
-    """The page with these lines between its marks."""
+    """Returns the page with these lines between its marks."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(
-            f"docs/reliability.md lacks the lines `{BEGIN}` and `{END}`, between which results belong"
+            f"docs/reliability.md lacks the lines `{BEGIN}` and `{END}`; "
+            "results are written between them"
         )
     return "\n".join([before + begin, *lines, end + after])
 
@@ -148,7 +158,7 @@ def main(arguments):
         print(__doc__, file=sys.stderr)
         return 2
     if not RESULTS.exists():
-        print(f"error: {RESULTS} is not there: run `make measure`", file=sys.stderr)
+        print(f"error: {RESULTS} does not exist: run `make measure`", file=sys.stderr)
         return 1
     entries = newest([json.loads(line) for line in RESULTS.read_text().splitlines()])
     if not arguments:
@@ -156,7 +166,8 @@ def main(arguments):
         return 0
     if entries[-1]["commit"].endswith("+"):
         print(
-            "error: the last results are of a tree with changes that no commit has: commit, and measure again",
+            "error: the last results are of a tree with uncommitted changes: "
+            "commit, and measure again",
             file=sys.stderr,
         )
         return 1

@@ -7,8 +7,8 @@ Usage: mutants.py [--list] [--check] [NAME...]    without names, all ten
 
 --list prints the mutants. --check only checks that every patch still applies; nothing is built.
 The mutants live in a git worktree of HEAD (build/mutants/tree) with a target directory of their own
-(build/mutants/target), so that nobody's build sees them. What is not committed is not in it. First
-the tests of each mutant must pass without it; then the mutant is killed if one of these tests
+(build/mutants/target), so that they do not disturb other builds. Uncommitted changes are not in it.
+First the tests of each mutant must pass without it. Then the mutant is killed if one of these tests
 fails, and survives if all pass. A failed test is never run again.
 
 Exit status: 0 if all ten were killed; 1 if one survived or was not run; 2 if a patch does not
@@ -39,8 +39,8 @@ class Tests:
 
     package: str
     target: str  # "lib" or the name of an integration test
-    only: str = ""  # part of the names of those that are run; without it, all
-    ignored: bool = False  # those that `make test` runs as root
+    only: str = ""  # runs only tests with this in their names; empty: all
+    ignored: bool = False  # runs the ignored tests, which `make test` runs as root
 
     def program(self):
         """The arguments of cargo test that choose the program."""
@@ -74,7 +74,7 @@ class Mutant:
     tests: tuple
 
     def as_root(self):
-        """Whether only root can run its tests."""
+        """Returns true if only root can run its tests."""
         return any(tests.ignored for tests in self.tests)
 
 
@@ -83,7 +83,8 @@ MUTANTS = [
         "skipped-older",
         "A sample that is skipped in favour of a newer one of another publisher counts as missed",
         "crates/driveline-shm/src/subscription.rs",
-        "let passed = newest + 1 - e.next();\n                add(&e.progress.counters.missed, passed);\n",
+        "let passed = newest + 1 - e.next();\n"
+        "                add(&e.progress.counters.missed, passed);\n",
         "let passed = newest + 1 - e.next();\n",
         (Tests("driveline", "ledger"),),
     ),
@@ -135,7 +136,8 @@ MUTANTS = [
         "An acknowledgement that comes twice counts once",
         "crates/driveline-gateway-zenoh/src/window.rs",
         "if before == self.flying.len() {\n            return false;\n",
-        "if before == self.flying.len() {\n            self.counters.delivered += 1;\n            return false;\n",
+        "if before == self.flying.len() {\n"
+        "            self.counters.delivered += 1;\n            return false;\n",
         (Tests("driveline-gateway-zenoh", "lib", "window::"),),
     ),
     Mutant(
@@ -159,40 +161,45 @@ MUTANTS = [
         "A subscription whose deadline has passed without a sample gets an event",
         "crates/driveline-shm/src/deadline.rs",
         "self.not_before = now + REPORT_INTERVAL;\n        Some(DeadlinesMissed { missed, total })",
-        "self.not_before = now + REPORT_INTERVAL;\n        Some(DeadlinesMissed { missed, total }).filter(|_| false)",
+        "self.not_before = now + REPORT_INTERVAL;\n"
+        "        Some(DeadlinesMissed { missed, total }).filter(|_| false)",
         (Tests("driveline", "lib", "executor::"),),
     ),
 ]
 
 
 def patched(mutant, text):
-    """The text of the mutant's file with its patch.
+    """Returns the text of the mutant's file with its patch.
 
     Raises ValueError, which names the mutant, if the patch does not apply.
     """
     places = text.count(mutant.old)
     if places != 1:
-        found = "is not there any more" if places == 0 else f"is there {places} times"
+        found = "is missing" if places == 0 else f"occurs {places} times"
         raise ValueError(
             f"mutant '{mutant.name}' does not apply: its old text {found} in {mutant.file}; "
-            f"adapt MUTANTS in tools/mutants.py so that it still breaks this: {mutant.promise}\n    {mutant.old.strip()!r}"
+            f"adapt MUTANTS in tools/mutants.py so that it still breaks this: {mutant.promise}\n"
+            f"    {mutant.old.strip()!r}"
         )
     return text.replace(mutant.old, mutant.new)
 
 
 def check(root, mutants=MUTANTS):
-    """What does not apply to the tree at `root`, a message each."""
+    """Yields a message for each mutant that does not apply to the tree at `root`."""
     for mutant in mutants:
         try:
             patched(mutant, (Path(root) / mutant.file).read_text())
         except OSError as e:
-            yield f"mutant '{mutant.name}' does not apply: cannot read {mutant.file}: {e.strerror}; adapt MUTANTS in tools/mutants.py"
+            yield (
+                f"mutant '{mutant.name}' does not apply: cannot read {mutant.file}: {e.strerror}; "
+                "adapt MUTANTS in tools/mutants.py"
+            )
         except ValueError as e:
             yield str(e)
 
 
 class Broken(Exception):
-    """Why nothing can be said about a mutant."""
+    """A mutant that could not be tested, with the reason."""
 
 
 class Bench:
@@ -213,9 +220,9 @@ class Bench:
         self.remove()
 
     def remove(self):
-        """Removes the tree, also that of a run that was interrupted.
+        """Removes the tree, also that of an interrupted run.
 
-        What was built stays for the next run.
+        The target directory stays for the next run.
         """
         subprocess.run(
             ["git", "-C", self.root, "worktree", "remove", "--force", self.tree],
@@ -226,7 +233,7 @@ class Bench:
     def cargo(self, arguments):
         """Runs cargo test in the tree.
 
-        Returns (exit status, output); the status is None if it did not end in time.
+        Returns (exit status, output); the status is None after the time-out.
         """
         command = ["cargo", "test", "--locked", *arguments]
         environment = {**os.environ, "CARGO_TARGET_DIR": str(self.target)}
@@ -253,7 +260,10 @@ class Bench:
             passed += count(line).passed
         if status == 0:
             if passed == 0:
-                raise Broken(f"`{command(tests)}` ran no test: does '{tests.only}' still name any?")
+                raise Broken(
+                    f"`{command(tests)}` ran no test; "
+                    f"check that test names still contain '{tests.only}'"
+                )
             return []
         names = list(failures.named())
         return names or [
@@ -261,7 +271,7 @@ class Bench:
         ]
 
     def test(self, mutant):
-        """The names of the tests that notice a mutant; empty if it survives."""
+        """Returns the names of the tests that notice a mutant; empty if it survives."""
         for tests in mutant.tests:
             if tests not in self.passed:
                 failed = self.run(tests, "the tree without any mutant")
@@ -316,7 +326,8 @@ def judge(mutants, bench, write=print):
             killed.append(mutant.name)
         else:
             write(
-                f"SURVIVED  {mutant.name:26} {seconds:4.0f} s  {mutant.promise}: no test of {mutant.file} notices"
+                f"SURVIVED  {mutant.name:26} {seconds:4.0f} s  {mutant.promise}: "
+                f"no test of {mutant.file} notices"
             )
             survived.append(mutant.name)
     return killed, survived, left_out, broken
@@ -329,7 +340,8 @@ def main(arguments):
     } - {"--list", "--check"}
     if unknown:
         print(
-            f"error: there is no {', '.join(sorted(unknown))}; `tools/mutants.py --list` names the mutants",
+            f"error: there is no {', '.join(sorted(unknown))}; "
+            "`tools/mutants.py --list` names the mutants",
             file=sys.stderr,
         )
         return 2
@@ -351,12 +363,12 @@ def main(arguments):
     ).stdout
     if changed:
         print(
-            "warning: what is not committed is not tested: the mutants are made of HEAD",
+            "warning: uncommitted changes are not tested: mutants are made from HEAD",
             file=sys.stderr,
         )
     chosen = [m for m in MUTANTS if not names or m.name in names]
     with Bench() as bench:
-        # The commit may lack what the tree has.
+        # The commit may differ from the tree.
         wrong = list(check(bench.tree, chosen))
         if wrong:
             print(*(f"error: {message}" for message in wrong), sep="\n", file=sys.stderr)
@@ -368,7 +380,7 @@ def main(arguments):
     print(
         f"{len(killed)} of {len(MUTANTS)} mutants killed"
         + (f"; survived: {', '.join(survived)}" if survived else "")
-        + (f"; nothing learnt: {', '.join(broken)}" if broken else "")
+        + (f"; not testable: {', '.join(broken)}" if broken else "")
         + (f"; not run: {', '.join(not_run)}" if not_run else "")
     )
     if broken:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the Python packages of tools/packages/python.txt into build/python, an environment of their own.
+"""Installs the Python packages of tools/packages/python.txt into the environment build/python.
 
-Does nothing, quietly, where exactly these are there. Usage: python_packages.py [REQUIREMENTS DIRECTORY]
+Does nothing and prints nothing if the environment has exactly these packages.
+Usage: python_packages.py [REQUIREMENTS DIRECTORY]
 """
 
 import shutil
@@ -17,7 +18,7 @@ DIRECTORY = ROOT / "build/python"
 
 
 def wanted(requirements):
-    """What the environment must have been made from: the list, and the Python."""
+    """Returns the Python version and the list of packages, which define the environment."""
     return f"{sys.version}\n{requirements.read_text()}"
 
 
@@ -27,12 +28,20 @@ def is_there(requirements, directory):
 
 
 def install(requirements, directory):
-    """Makes the environment anew. Raises CalledProcessError with what pip says."""
+    """Makes the environment anew. Raises CalledProcessError if pip fails; pip prints its reason."""
     shutil.rmtree(directory, ignore_errors=True)
     venv.create(directory, with_pip=True)
-    pip = [directory / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    pip = [
+        directory / "bin/python",
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+        "--no-deps",
+    ]
     subprocess.run([*pip, "-r", requirements], check=True)
-    # Last, so that an environment that was left half-made is made again.
+    # Written last, so that an incomplete environment is made again.
     (directory / "made_from.txt").write_text(wanted(requirements))
 
 
@@ -44,7 +53,11 @@ def main(arguments):
     try:
         install(requirements, directory)
     except (OSError, subprocess.CalledProcessError) as e:
-        print(f"error: {e}; the reason is above. Needed: python3-venv (`make setup` has it for Debian), and a package index for pip", file=sys.stderr)
+        print(
+            f"error: {e}; the reason is above. Needed: python3-venv (on Debian, `make setup` "
+            "installs it), and a package index for pip",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

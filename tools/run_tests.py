@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs everything that `make test` promises, step by step. The output ends with the slowest tests and steps, one line for
-each failure, and the line "N passed, M failed".
+"""Runs the steps of `make test`, `make test-gateways` or `make measure`.
 
-A failed step does not stop the ones after it, nor a failed command those after it in its step, unless they are built by it. A
-step that should run tests and runs none has failed.
-Usage: run_tests.py [STEP...]               without names, all steps of `make test`; `--list` names them
-       run_tests.py --gateways [STEP...]    without names, all steps of `make test-gateways`
+The output ends with the slowest tests and steps, one line for each failure, and the line "N passed,
+M failed". The steps after a failed step still run. So do the commands after a failed command of a
+step, unless the step builds what they need. A step fails if it should run tests and runs none.
+
+Usage: run_tests.py [STEP...]               runs steps of `make test`; `--list` prints their names
+       run_tests.py --gateways [STEP...]    runs steps of `make test-gateways`
        run_tests.py --measured [--rounds N] [STEP...]
-                                            without names, all steps of `make measure`, N times (3 if not said), one round
-                                            after the other; results are added to build/measured (measured.py)
+                                            runs steps of `make measure` in N rounds (default 3) and
+                                            adds the results to build/measured (measured.py)
+Without names, all steps of the suite run.
 """
 
 import os
@@ -28,9 +30,10 @@ from failures import Failures
 from slowest import Timed, table
 from test_steps import ROOT, STEPS, Step
 
-# Failures whose reasons are repeated at the end.
+# Maximum number of failures whose reasons are repeated at the end.
 MOST_REASONS = 30
-# Disk space that each suite needs for a build from nothing, in GiB: checked before the first step, not by the linker in the last one.
+# Disk space that each suite needs for a build from nothing, in GiB. Checked before the first step,
+# so that the linker does not fail in the last one.
 ROOM = {"test": 8, "gateways": 12, "measured": 20}
 
 
@@ -41,24 +44,37 @@ class Tally:
     ignored: int = 0
 
     def __add__(self, other):
-        return Tally(self.passed + other.passed, self.failed + other.failed, self.ignored + other.ignored)
+        return Tally(
+            self.passed + other.passed, self.failed + other.failed, self.ignored + other.ignored
+        )
 
 
 PATTERNS = [
     # cargo test, once for each test program
-    (re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored"), lambda m: Tally(int(m[1]), int(m[2]), int(m[3]))),
+    (
+        re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored"),
+        lambda m: Tally(int(m[1]), int(m[2]), int(m[3])),
+    ),
     # ctest
-    (re.compile(r"^\d+% tests passed, (\d+) tests failed out of (\d+)"), lambda m: Tally(int(m[2]) - int(m[1]), int(m[1]))),
+    (
+        re.compile(r"^\d+% tests passed, (\d+) tests failed out of (\d+)"),
+        lambda m: Tally(int(m[2]) - int(m[1]), int(m[1])),
+    ),
     # check_experiments.py
     (re.compile(r"^(\d+) passed, (\d+) failed$"), lambda m: Tally(int(m[1]), int(m[2]))),
     # python's unittest
     (re.compile(r"^Ran (\d+) tests? in "), lambda m: Tally(int(m[1]))),
-    (re.compile(r"^FAILED \((.*)\)"), lambda m: (lambda n: Tally(-n, n))(sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", m[1]))))),
+    (
+        re.compile(r"^FAILED \((.*)\)"),
+        lambda m: (lambda n: Tally(-n, n))(
+            sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", m[1])))
+        ),
+    ),
 ]
 
 
 def count(line):
-    """What one line of output says about numbers of tests."""
+    """Returns the tally of one line of output; zero if it has no numbers of tests."""
     for pattern, tally in PATTERNS:
         found = pattern.match(line)
         if found:
@@ -66,33 +82,46 @@ def count(line):
     return Tally()
 
 
-# What tests say that could not be tested here; they pass, and it is said once more at the end.
+# Lines of tests that cannot run on this machine. They count as passed; the lines are repeated at
+# the end.
 SKIPPED = []
-# ctest keeps to itself why.
+# ctest does not print the reason.
 SKIPPED_BY_CTEST = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) .*\*\*\*Skipped")
 
 
 def skipped(line, command):
-    """What a line of the output of a command says about something that could not be tested here, or None."""
+    """Returns the text about a skipped test in a line of a command's output, or None."""
     found = SKIPPED_BY_CTEST.match(line)
     if found:
-        again = ["ctest", "--test-dir", command[command.index("--test-dir") + 1]] if "--test-dir" in command else ["ctest"]
+        again = (
+            ["ctest", "--test-dir", command[command.index("--test-dir") + 1]]
+            if "--test-dir" in command
+            else ["ctest"]
+        )
         return f"SKIPPED: {found[1]}: `{' '.join(again)} -V -R '^{found[1]}$'` says why"
     return line if line.startswith("SKIPPED: ") else None
 
 
-# What tests say that they have measured.
+# Measurements that tests have printed.
 MEASURED = []
 # Seconds of tests and test programs, and of steps, as (name, seconds).
 TESTS, STEP_SECONDS = [], []
 
 
 def run_command(command, environment, failures, write, step):
-    """Runs one command; its output goes to `write`, a line at a time, and is read by `failures`. Returns (exit status, tally)."""
+    """Runs one command. Returns (exit status, tally).
+
+    Its output goes to `write` and to `failures`, line by line.
+    """
     tally, timed, started = Tally(), Timed(command), time.monotonic()
     try:
         process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+            command,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError as e:
         line = f"error: cannot start {command[0]}: {e.strerror}; run `make setup`"
@@ -125,7 +154,10 @@ def run_commands(step, commands):
     def run(i):
         failures = Failures()
         write = outputs[i].append if i else pass_through
-        results[i] = (*run_command(commands[i], step.environment, failures, write, step.name), failures)
+        results[i] = (
+            *run_command(commands[i], step.environment, failures, write, step.name),
+            failures,
+        )
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(1, len(commands))]
     for thread in threads:
@@ -138,12 +170,22 @@ def run_commands(step, commands):
 
 
 def run_step(step, said=None):
-    """Runs one step. Returns its tally; what failed in it is added to `said`, as (name, lines of the reason)."""
+    """Runs one step and returns its tally.
+
+    Adds its failures to `said`, as (name, lines of the reason).
+    """
     print(f"\n=== {step.name}: {step.title}", flush=True)
     if step.as_root and os.geteuid() != 0:
         print(f"--- {step.name}: not run, 1 ignored: only root can be several users", flush=True)
         return Tally(0, 0, 1)
-    started, worked, tally, status, named, unnamed = time.monotonic(), processor_seconds(), Tally(), 0, {}, []
+    started, worked, tally, status, named, unnamed = (
+        time.monotonic(),
+        processor_seconds(),
+        Tally(),
+        0,
+        {},
+        [],
+    )
     for commands in step.rounds():
         for ended, counted, failures in run_commands(step, commands):
             tally += counted
@@ -157,12 +199,17 @@ def run_step(step, said=None):
     STEP_SECONDS.append((step.name, seconds))
     tally = finish(step, status, tally, seconds, processor_seconds() - worked)
     if said is not None and tally.failed:
-        said += [(f"{step.name}: {name}", lines) for name, lines in named.items()] or [(step.name, unnamed)]
+        said += [(f"{step.name}: {name}", lines) for name, lines in named.items()] or [
+            (step.name, unnamed)
+        ]
     return tally
 
 
 def processor_seconds():
-    """Processor time of all commands that have ended. Distinguishes building, which another machine does faster, from waiting."""
+    """Returns the processor time of all commands that have ended.
+
+    It shows whether a step builds, which another machine does faster, or waits.
+    """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -177,12 +224,16 @@ def finish(step, status, tally, seconds, worked):
         print(f"error: {step.name} ran no test")
         tally += Tally(0, 1)
     ignored = f", {tally.ignored} ignored" if tally.ignored else ""
-    print(f"--- {step.name}: {tally.passed} passed, {tally.failed} failed{ignored} ({seconds:.0f} s; {worked:.0f} s of processors)", flush=True)
+    print(
+        f"--- {step.name}: {tally.passed} passed, {tally.failed} failed{ignored} "
+        f"({seconds:.0f} s; {worked:.0f} s of processors)",
+        flush=True,
+    )
     return tally
 
 
 def print_failures(said):
-    """Reasons first, and then every name once more: the end of an output is what is seen of it."""
+    """Prints the reasons, then the names of all failures, which readers see at the end."""
     if any(lines for _, lines in said):
         print("\n=== reasons", flush=True)
     for name, lines in said[:MOST_REASONS]:
@@ -201,26 +252,29 @@ def print_slowest():
             print(f"\n=== slowest {title}\n" + "\n".join(table(seconds)), flush=True)
 
 
-def want_of_room(suite, free):
-    """Text for a disk with `free` bytes, if a whole suite may not fit there."""
+def lack_of_space(suite, free):
+    """Returns a warning if a whole suite may not fit into `free` bytes, else None."""
     if free >= ROOM[suite] << 30:
         return None
-    return f"{ROOT} has {free / (1 << 30):.1f} GiB free, and a build from nothing takes up to {ROOM[suite]}: make room, or build elsewhere with CARGO_TARGET_DIR"
+    return (
+        f"{ROOT} has {free / (1 << 30):.1f} GiB free, and a build from nothing takes up to "
+        f"{ROOM[suite]}: make room, or build elsewhere with CARGO_TARGET_DIR"
+    )
 
 
 def rounds_of(arguments):
-    """How many rounds of a measurement are asked for, and the other arguments. Raises ValueError for what is no number of rounds."""
+    """Returns (number of rounds, other arguments). Raises ValueError for an invalid number."""
     if "--rounds" not in arguments:
         return 3, arguments
     at = arguments.index("--rounds")
     number = arguments[at + 1] if at + 1 < len(arguments) else ""
     if not number.isdecimal() or int(number) == 0:
-        raise ValueError(f"--rounds needs a number from 1 on, and this is '{number}'")
+        raise ValueError(f"--rounds needs a number of at least 1, not '{number}'")
     return int(number), arguments[:at] + arguments[at + 2 :]
 
 
 def run_round(steps, number, said, record):
-    """Runs steps one after the other. Returns the sum of their tallies, and the names of failed ones."""
+    """Runs steps one after the other. Returns (sum of their tallies, names of failed steps)."""
     total, failed = Tally(), []
     for step in steps:
         MEASURED.clear()
@@ -236,7 +290,11 @@ def run_round(steps, number, said, record):
 
 def main(arguments):
     if arguments == ["--list"]:
-        made_by = {"test": "", "gateways": " (make test-gateways)", "measured": " (make measure: {})"}
+        made_by = {
+            "test": "",
+            "gateways": " (make test-gateways)",
+            "measured": " (make measure: {})",
+        }
         for step in STEPS:
             print(f"{step.name:12} {step.title}" + made_by[step.suite].format(step.why))
         return 0
@@ -250,10 +308,14 @@ def main(arguments):
     chosen = [s for s in STEPS if (s.name in arguments if arguments else s.suite == suite)]
     unknown = set(arguments) - {s.name for s in STEPS}
     if unknown:
-        print(f"error: there is no step {', '.join(sorted(unknown))}; `tools/run_tests.py --list` names them", file=sys.stderr)
+        print(
+            f"error: there is no step {', '.join(sorted(unknown))}; "
+            "`tools/run_tests.py --list` names them",
+            file=sys.stderr,
+        )
         return 2
     whole = not arguments and "CARGO_TARGET_DIR" not in os.environ
-    trouble = want_of_room(suite, shutil.disk_usage(ROOT).free) if whole else None
+    trouble = lack_of_space(suite, shutil.disk_usage(ROOT).free) if whole else None
     if trouble:
         print(f"warning: {trouble}", file=sys.stderr, flush=True)
     started, total, failed, said = time.monotonic(), Tally(), [], []
@@ -264,7 +326,10 @@ def main(arguments):
         tally, names = run_round(chosen, number, said, suite == "measured")
         total += tally
         failed += [name for name in names if name not in failed]
-    print("\n=== leftovers: Nothing of the tests is still running or lies in shared memory", flush=True)
+    print(
+        "\n=== leftovers: Nothing of the tests is still running or lies in shared memory",
+        flush=True,
+    )
     found = leftovers.since(before)
     for line in found:
         print(f"error: {line}")

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what Driveline needs on Debian 12, Ubuntu 24.04 or newer. Does nothing, quietly, where everything is there.
+# Installs the packages and the Rust that Driveline needs, on Debian 12, Ubuntu 24.04 or newer.
+# Does nothing and prints nothing if everything is installed.
 # Usage: tools/setup.sh demo|test|engines|gateways|tidy|peers|containers
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,13 +9,19 @@ cd "$(dirname "$0")/.."
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 
-# Lists of packages: without those of the first nothing works, without those of the second something is left out.
+# Package lists. `lists` are required. Without a package of `optional`, a part is left out.
 optional=()
 case "${1:-}" in
     demo) lists=(tools/packages/demo.txt) ;;
-    test) lists=(tools/packages/demo.txt tools/packages/test.txt) optional=(tools/packages/browser.txt tools/packages/compilers.txt) ;;
+    test)
+        lists=(tools/packages/demo.txt tools/packages/test.txt)
+        optional=(tools/packages/browser.txt tools/packages/compilers.txt)
+        ;;
     engines) lists=(tools/packages/engines.txt) ;;
-    gateways) lists=(tools/packages/demo.txt tools/packages/test.txt tools/packages/engines.txt tools/packages/gateways.txt) ;;
+    gateways)
+        lists=(tools/packages/demo.txt tools/packages/test.txt)
+        lists+=(tools/packages/engines.txt tools/packages/gateways.txt)
+        ;;
     tidy) lists=(tools/packages/tidy.txt) ;;
     peers) lists=(tools/packages/peers.txt) optional=(tools/packages/middleware.txt) ;;
     containers) lists=(tools/packages/containers.txt) ;;
@@ -38,35 +45,40 @@ find_missing() {
     done < <(cat "$@")
 }
 
-apt_install() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; }
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+}
 
 install_packages() {
     local missing
     find_missing "${lists[@]}"
     [ ${#missing[@]} -eq 0 ] && return
-    command -v apt-get >/dev/null || die "no apt-get here; install by other means: ${missing[*]}"
+    command -v apt-get >/dev/null ||
+        die "there is no apt-get on this machine; install by other means: ${missing[*]}"
     [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
         die "installing needs root and there is no sudo; run as root: apt-get install ${missing[*]}"
     say "installing with apt-get: ${missing[*]}"
-    as_root apt-get update -q || say "apt-get update failed; trying with the package lists that are here"
+    as_root apt-get update -q || say "apt-get update failed; trying with the old package lists"
     apt_install "${missing[@]}" || die "apt-get could not install the packages; its reason is above"
 }
 
-# What cannot be had is said, and is no failure.
+# Reports packages that cannot be installed. They are no failure.
 install_optional() {
     local missing name
     find_missing "$@"
     [ ${#missing[@]} -eq 0 ] && return
     if ! command -v apt-get >/dev/null; then
-        say "no apt-get here: what needs these is left out unless you install them by other means: ${missing[*]}"
+        say "there is no apt-get on this machine: parts that need these packages are left out" \
+            "unless you install them by other means: ${missing[*]}"
         return
     fi
     if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
-        say "installing needs root and there is no sudo: what needs these is left out; to add it, run as root: apt-get install ${missing[*]}"
+        say "installing needs root and there is no sudo: parts that need these packages are left" \
+            "out; to add them, run as root: apt-get install ${missing[*]}"
         return
     fi
     say "installing with apt-get: ${missing[*]}"
-    as_root apt-get update -q || say "apt-get update failed; trying with the package lists that are here"
+    as_root apt-get update -q || say "apt-get update failed; trying with the old package lists"
     apt_install "${missing[@]}" && return
     say "apt-get could not install all of them; trying one at a time"
     for name in "${missing[@]}"; do
@@ -77,7 +89,7 @@ install_optional() {
 # Succeeds if version $1 is at least version $2.
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n1)" = "$2" ]; }
 
-# Prints nothing where there is no cargo.
+# Prints the version of cargo, or nothing if there is none.
 cargo_version() { (cargo --version 2>/dev/null || true) | sed -n 's/^cargo \([0-9.]*\).*/\1/p'; }
 
 install_rust() {
@@ -87,30 +99,35 @@ install_rust() {
     have=$(cargo_version)
     if [ -z "$have" ] || ! at_least "$have" "$needed"; then
         if command -v rustup >/dev/null; then
-            say "Rust ${have:-(none)} is older than $needed; installing stable with rustup, for this directory only"
+            say "Rust ${have:-(none)} is older than $needed;" \
+                "installing stable with rustup, for this directory only"
             rustup toolchain install stable --profile minimal
             rustup override set stable
         else
-            say "Rust ${have:-(none)} is missing or older than $needed; installing stable with rustup into your home directory"
+            say "Rust ${have:-(none)} is missing or older than $needed;" \
+                "installing stable with rustup into your home directory"
             curl --proto '=https' --tlsv1.2 -fsS https://sh.rustup.rs |
                 sh -s -- -y --quiet --no-modify-path --profile minimal --default-toolchain stable ||
-                die "the Rust installer failed; install Rust $needed or newer (https://rustup.rs) and try again"
+                die "the Rust installer failed;" \
+                    "install Rust $needed or newer (https://rustup.rs) and try again"
             hash -r
         fi
         have=$(cargo_version)
-        at_least "${have:-0}" "$needed" || die "Rust is still ${have:-missing}; $needed or newer is needed"
+        at_least "${have:-0}" "$needed" ||
+            die "Rust is still ${have:-missing}; $needed or newer is needed"
     fi
     [ "$1" = test ] || return 0
     local tool
     for tool in fmt clippy; do
         cargo "$tool" --version >/dev/null 2>&1 && continue
-        command -v rustup >/dev/null || die "cargo $tool is missing; install your distribution's package for it"
+        command -v rustup >/dev/null ||
+            die "cargo $tool is missing; install your distribution's package for it"
         say "adding cargo $tool"
         rustup component add "${tool/#fmt/rustfmt}"
     done
 }
 
-# Where rustup puts its programs; a fresh installation is not yet in any PATH.
+# rustup installs its programs here; a new installation is not yet in the PATH.
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 install_packages
 [ ${#optional[@]} -eq 0 ] || install_optional "${optional[@]}"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For tests that cannot be made everywhere; included by path, since tests of different crates
-//! share no other code.
+//! Report of tests that cannot run on every machine. Included by path, since tests of different
+//! crates share no other code.
 
-/// Says that something is not tested here, why, and what would help, as a line that
-/// `tools/run_tests.py` repeats at the end. It goes past the test harness, which keeps to itself
-/// what passing tests print.
+/// Prints what is not tested on this machine, why, and the remedy. `tools/run_tests.py` repeats the
+/// line at the end. It is written to standard error directly, because the test harness hides the
+/// output of passing tests.
 pub(crate) fn skipped(what: &str, why: &str, remedy: &str) {
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main").unwrap_or("a test");
-    // In one piece: other tests say something as well.
+    // One write, so that the output of other tests does not split the line.
     let _ = std::io::Write::write_all(
         &mut std::io::stderr().lock(),
         format!("\nSKIPPED: {test}: {what}: {why}; {remedy}\n").as_bytes(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slowest tests, test programs and steps of a run, out of what cargo and ctest print."""
+"""The slowest tests, test programs and steps of a run, from the output of cargo and ctest."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ from failures import PROGRAM
 # Lines of each table.
 MOST = 10
 
-# The end of one test program of cargo test, and of one test of ctest.
+# Last line of one test program of cargo test, and of one test of ctest.
 CARGO = re.compile(r"^test result: .*; finished in (\d+(?:\.\d+)?)s$")
 CTEST = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) .*?(\d+(?:\.\d+)?) sec\b")
 
@@ -41,9 +41,9 @@ class Timed:
 
 
 def table(seconds):
-    """The ten slowest of (name, seconds), one line each.
+    """Returns the ten slowest of (name, seconds), one line each.
 
-    A name that occurs more than once has one line, with the sum.
+    A name that occurs several times has one line with the sum.
     """
     sums = {}
     for name, of_it in seconds:

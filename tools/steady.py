@@ -1,27 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs each gating test program many times, in random order, several at a time, next to a CPU load:
-a test that depends on how busy the machine is fails here.
+"""Finds gating tests whose verdict depends on the load of the machine.
+
+Runs each test program many times, in random order, several at a time, next to a CPU load.
 
 Usage: steady.py [OPTION...] [STEP...]
                    without names, the steps of `make test` that run programs of cargo test or ctest
-  --gateways       the steps of `make test-gateways` in their place
-  --rounds 30      runs of each program
-  --at-once 3      programs that run at the same time
-  --load N         processes that only burn processor time; one for each processor if not said
-  --seed 1         of the order
-  --shard 1/4      only the first of four parts; each part can run on another machine
-  --minutes M      starts nothing more after this time; the next call goes on from there
-  --anew           forgets the runs of an earlier call
+  --gateways       takes the steps of `make test-gateways` instead
+  --rounds 30      number of runs of each program
+  --at-once 3      number of programs that run at the same time
+  --load N         number of processes that only use processor time; default: one per processor
+  --seed 1         seed of the order
+  --shard 1/4      runs only the first of four parts; each part can run on another machine
+  --minutes M      starts no run after this time; the next call continues
+  --anew           deletes the results of earlier calls
 
-Results are kept in build/steady, one file for each choice of steps, seed, rounds and shard; a call
-with the same words goes on where the last one ended. Results of another commit are not mixed: they
-are an error until `--anew`. A run that was interrupted counts as not made; one that has failed
-stays failed, and is never made again. Documentation examples are not run here, and models neither,
-unless named: nothing in them waits.
+Results are kept in build/steady, one file for each choice of steps, seed, rounds and shard. A call
+with the same arguments continues where the last one ended. Results of different commits are not
+mixed: results of another commit are an error until `--anew`. An interrupted run counts as not made.
+A failed run stays failed and is never repeated. Documentation examples are not run. Models run only
+if they are named: they do not wait for anything.
 
 Prints each failure with the end of its output. Exit status: 0 if all runs were made and passed, 1
-if any failed, 2 for wrong arguments or a build that failed, 3 if there was not time for all runs.
+if one failed, 2 for wrong arguments or a failed build, 3 if time ran out before all runs were made.
 """
 
 import argparse
@@ -47,13 +48,13 @@ from test_steps import ROOT, STEPS
 KEPT = ROOT / "build/steady"
 # Reached only by a program that hangs: each wait in a gating test has a time-out of a minute.
 LIMIT_S = 1800
-# Of the output of each failure.
+# Number of lines shown of the output of each failure.
 LAST_LINES = 30
-# Every interleaving is a loop over a seed: how fast the machine is decides nothing.
+# Models try all interleavings: the speed of the machine does not matter.
 LEFT_OUT = {"loom"}
 # Options of cargo test that have a value in the next word.
 WITH_VALUE = {"-p", "--package", "--test", "--features", "--manifest-path", "--target-dir", "--bin"}
-# Burns time of a processor until the process that has started it is gone.
+# Uses processor time until the process that started it has ended.
 BURN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(10**6): pass"
 
 
@@ -68,14 +69,11 @@ class Program:
 
 
 class Unbuilt(Exception):
-    """Why test programs of a step cannot be found."""
+    """Test programs of a step could not be built or listed, with the reason."""
 
 
 def split(command):
-    """What a command of cargo test builds and how it runs that:
-
-    (words of cargo, words of each test program).
-    """
+    """Splits a command of cargo test into (arguments of cargo, arguments of each test program)."""
     cargo, after = list(command), []
     if "--" in cargo:
         at = cargo.index("--")
@@ -90,14 +88,14 @@ def split(command):
 
 @functools.cache
 def standard_library():
-    """The directory of Rust's shared libraries, which tests of procedural macros load."""
+    """Returns the directory of Rust's shared libraries, which tests of procedural macros load."""
     return subprocess.run(
         ["rustc", "--print", "target-libdir"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
 def programs_of_cargo(step, command, output):
-    """The test programs that `cargo test --no-run --message-format=json` reports."""
+    """Yields the test programs that `cargo test --no-run --message-format=json` reports."""
     words = split(command)[1]
     for line in output.splitlines():
         message = json.loads(line) if line.startswith("{") else {}
@@ -121,9 +119,9 @@ def programs_of_cargo(step, command, output):
 
 
 def programs_of_ctest(step, command, output):
-    """The tests that `ctest --show-only=json-v1` tells of.
+    """Yields the tests that `ctest --show-only=json-v1` reports.
 
-    Each is run by ctest, which knows its environment.
+    ctest runs each of them, because it knows their environment.
     """
     directory = command[command.index("--test-dir") + 1]
     for test in json.loads(output)["tests"]:
@@ -140,7 +138,7 @@ def programs_of_ctest(step, command, output):
 
 
 def ask(step, command):
-    """The output of a command that builds or lists."""
+    """Returns the output of a command that builds or lists tests."""
     ran = subprocess.run(
         command,
         cwd=ROOT,
@@ -150,15 +148,16 @@ def ask(step, command):
     )
     if ran.returncode != 0:
         raise Unbuilt(
-            f"step {step.name}: `{shlex.join(command)}` has failed; `make test ONLY={step.name}` says more"
+            f"step {step.name}: `{shlex.join(command)}` has failed; "
+            f"`make test ONLY={step.name}` prints the reason"
         )
     return ran.stdout.decode()
 
 
 def find(steps):
-    """All test programs of these steps, built.
+    """Builds and returns all test programs of these steps.
 
-    The same program with the same words is there once.
+    The same program with the same arguments occurs once.
     """
     found = {}
     for step in steps:
@@ -181,10 +180,8 @@ def find(steps):
                 continue
             for program in of_command:
                 found.setdefault(tuple(program.command), program)
-    programs, names = (
-        sorted(found.values(), key=lambda program: (program.name, program.command)),
-        {},
-    )
+    programs = sorted(found.values(), key=lambda program: (program.name, program.command))
+    names = {}
     for program in programs:
         names[program.name] = names.get(program.name, 0) + 1
         if names[program.name] > 1:
@@ -194,7 +191,7 @@ def find(steps):
 
 
 def schedule(names, rounds, seed, shard=(1, 1)):
-    """The runs of one part, as (name, round), in an order that depends on the seed alone."""
+    """Returns the runs of one part as (name, round), in an order that depends only on the seed."""
     runs = [(name, number) for name in sorted(names) for number in range(1, rounds + 1)]
     random.Random(seed).shuffle(runs)
     part, parts = shard
@@ -202,13 +199,13 @@ def schedule(names, rounds, seed, shard=(1, 1)):
 
 
 class State:
-    """Runs that were made, in a file to which each is added as soon as it has ended."""
+    """Finished runs, in a file to which each run is added as soon as it has ended."""
 
     def __init__(self, path, about):
         self.path, self.about, self.made = Path(path), about, {}
 
     def load(self):
-        """Reads what earlier calls have made. Raises ValueError if that was of something else."""
+        """Reads the runs of earlier calls. Raises ValueError if their settings differ."""
         if not self.path.exists():
             return
         # The last line may have been cut when the machine stopped.
@@ -223,7 +220,7 @@ class State:
                 if about.get(key) != value
             )
             raise ValueError(
-                f"{self.path} has runs of something else ({differ}): say `--anew` to forget them"
+                f"{self.path} has runs with other settings ({differ}): `--anew` deletes them"
             )
         for line in lines[1:]:
             run = json.loads(line)
@@ -235,7 +232,7 @@ class State:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a" if whole else "w") as file:
             if not whole:
-                # Anew, or after a cut line.
+                # The file is new, or its last line was cut.
                 file.writelines(
                     json.dumps(entry) + "\n" for entry in [self.about, *self.made.values()]
                 )
@@ -274,8 +271,9 @@ class Runner:
         self.lock, self.running, self.stopped = threading.Lock(), set(), False
 
     def run(self, runs, until=float("inf")):
-        """Makes those of the runs that were not made yet; starts none after `until`, on the
-        monotonic clock. Returns how many are left.
+        """Makes the runs that were not made yet, and starts none after `until` (monotonic clock).
+
+        Returns the number of remaining runs.
         """
         with self.lock:
             todo = deque(run for run in runs if run not in self.state.made)
@@ -296,7 +294,7 @@ class Runner:
         return len(todo)
 
     def stop(self):
-        """Ends what is running, as not made."""
+        """Ends the running programs; their runs count as not made."""
         with self.lock:
             self.stopped = True
             for process in self.running:
@@ -323,13 +321,14 @@ class Runner:
                 self.state.add(run)
                 verdict = "ok    " if status == 0 else "FAILED"
                 self.write(
-                    f"{len(self.state.made):5}/{count} {verdict} {seconds:6.1f} s  {name} (round {number})"
+                    f"{len(self.state.made):5}/{count} {verdict} {seconds:6.1f} s  "
+                    f"{name} (round {number})"
                 )
 
     def one(self, program):
         """Runs a program.
 
-        Returns (exit status, output, seconds); the status is None if it did not end in time.
+        Returns (exit status, output, seconds); the status is None after the time-out.
         """
         started = time.monotonic()
         try:
@@ -359,7 +358,7 @@ class Runner:
 
 
 def kill(process):
-    """Ends a program with all that it has started in its session."""
+    """Ends a program with all processes of its session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -367,7 +366,7 @@ def kill(process):
 
 
 def reasons(run):
-    """What a failed run says: names of tests with their reasons, or the end of the output."""
+    """Returns the failed tests of a run with their reasons, or the end of its output."""
     failures = Failures()
     for line in run["output"].splitlines():
         failures.feed(line)
@@ -378,7 +377,7 @@ def reasons(run):
 
 
 def table(failed):
-    """One line for each program that has failed, and below it its failures with output."""
+    """Yields one line for each failed program, and below it its failures with output."""
     by_program = {}
     for run in failed:
         by_program.setdefault(run["program"], []).append(run)
@@ -393,7 +392,7 @@ def shard(text):
     part, _, parts = text.partition("/")
     if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise argparse.ArgumentTypeError(
-            f"'{text}' is no part of a whole: write 1/4 for the first of four"
+            f"'{text}' is not a shard: write 1/4 for the first of four"
         )
     return int(part), int(parts)
 
@@ -417,7 +416,10 @@ def parse(arguments):
 
 
 def chosen(asked, steps):
-    """The steps that are meant. Raises ValueError for a name that is no step."""
+    """Returns (steps to run, names of steps left out because they need root).
+
+    Raises ValueError for an unknown name.
+    """
     unknown = set(asked.steps) - {step.name for step in steps}
     if unknown:
         raise ValueError(
@@ -457,7 +459,8 @@ def main(arguments):
         return 2
     runs = schedule([program.name for program in programs], asked.rounds, asked.seed, asked.shard)
     print(
-        f"{len(programs)} programs, {len(runs)} runs, {len(state.made)} of them made before; in {path}",
+        f"{len(programs)} programs, {len(runs)} runs, {len(state.made)} of them already made; "
+        f"results: {path}",
         flush=True,
     )
     until = time.monotonic() + asked.minutes * 60 if asked.minutes is not None else float("inf")
@@ -472,7 +475,11 @@ def main(arguments):
         print(f"error: {line}")
     print(
         f"{len(state.made) - len(failed)} runs passed, {len(failed)} failed"
-        + (f", {left} not made yet: the same words go on" if left else "")
+        + (
+            f", {left} not made yet: call it again with the same arguments to continue"
+            if left
+            else ""
+        )
         + (f"; not run, without root: {', '.join(not_run)}" if not_run else "")
     )
     return 1 if failed or found else 3 if left else 0

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests what runs in containers, with Podman in a storage of its own, and with Docker's client where there is one.
+"""Tests of modules in containers, with Podman and, where it is installed, with Docker's client.
 
-Needs root, podman, and what `make test-containers` builds. Leaves no container, no image and no directory behind.
+Podman uses a storage of its own. Needs root, podman, and the programs that `make test-containers`
+builds. Leaves no container, no image and no directory.
 
-Usage: test_containers.py [NAME...]. Names are those of the functions below, without `test_`.
+Usage: test_containers.py [NAME...]
+       runs the functions below whose names contain a NAME; without names, all
 """
 
 import contextlib
@@ -22,9 +24,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
-# Where `make test-containers` installs programs in Python.
+# `make test-containers` installs programs in Python here.
 PYTHON = ROOT / "build" / "python_containers"
-# Only a fault takes that long.
+# Time-out in seconds; only a fault takes that long.
 PATIENCE = 60
 
 GRAPH = """\
@@ -37,7 +39,9 @@ modules:
   source:
     {source}
     components:
-      counter: {{library: lib, class: Counter, parameters: {{limit: 0, period_ms: 10}}, outputs: {{count: a}}}}
+      counter:
+        {{library: lib, class: Counter, parameters: {{limit: 0, period_ms: 10}},
+          outputs: {{count: a}}}}
   step:
     restart: {{policy: on_failure}}
     {step}
@@ -61,7 +65,7 @@ def check(holds, text):
 
 
 class Place:
-    """A storage of Podman's own, and the directory of a test's graph."""
+    """Storage of Podman, and directory of the graph of a test."""
 
     def __init__(self, directory):
         self.directory = Path(directory)
@@ -71,10 +75,13 @@ class Place:
         graphroot = self.directory / "root"
         (etc / "containers.conf").write_text(
             '[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\nruntime="runc"\n'
-            f'static_dir="{graphroot}/libpod"\ntmp_dir="{run}/libpod"\nvolume_path="{self.directory}/volumes"\n'
+            f'static_dir="{graphroot}/libpod"\ntmp_dir="{run}/libpod"\n'
+            f'volume_path="{self.directory}/volumes"\n'
             '[containers]\ndefault_ulimits=["nofile=16384:16384","nproc=8192:8192"]\n'
         )
-        (etc / "storage.conf").write_text(f'[storage]\ndriver="overlay"\ngraphroot="{graphroot}"\nrunroot="{run}/root"\n')
+        (etc / "storage.conf").write_text(
+            f'[storage]\ndriver="overlay"\ngraphroot="{graphroot}"\nrunroot="{run}/root"\n'
+        )
         self.environment = {
             **os.environ,
             "CONTAINERS_CONF": str(etc / "containers.conf"),
@@ -87,25 +94,56 @@ class Place:
 
     def graph(self, **keys):
         path = self.directory / "graph.yaml"
-        path.write_text(GRAPH.format(**{"source": "depends_on: []", "step": "depends_on: []", "sink": "depends_on: []", **keys}))
+        path.write_text(
+            GRAPH.format(
+                **{
+                    "source": "depends_on: []",
+                    "step": "depends_on: []",
+                    "sink": "depends_on: []",
+                    **keys,
+                }
+            )
+        )
         return path
 
     def podman(self, *arguments):
-        done = subprocess.run(["podman", *arguments], env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            ["podman", *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
         check(done.returncode == 0, f"podman {' '.join(arguments)}: {done.stderr}")
         return done.stdout.strip()
 
     def driveline(self, *arguments, code=0):
-        done = subprocess.run([BIN / "driveline", *arguments], env=self.environment, capture_output=True, text=True, timeout=2 * PATIENCE)
-        check(done.returncode == code, f"driveline {' '.join(map(str, arguments))} ended with {done.returncode} and not {code}:\n{done.stdout}{done.stderr}")
+        done = subprocess.run(
+            [BIN / "driveline", *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=2 * PATIENCE,
+        )
+        check(
+            done.returncode == code,
+            f"driveline {' '.join(map(str, arguments))} ended with {done.returncode} "
+            f"and not {code}:\n{done.stdout}{done.stderr}",
+        )
         return done.stdout + done.stderr
 
     @contextlib.contextmanager
     def run(self, *arguments, until="all modules are ready"):
-        """A run in the background whose output has `until`."""
+        """Starts a run in the background and waits until its output contains `until`."""
         log = self.directory / "run.log"
         with log.open("w") as out:
-            process = subprocess.Popen([BIN / "driveline", "run", *arguments], env=self.environment, stdout=out, stderr=out, cwd=self.directory)
+            process = subprocess.Popen(
+                [BIN / "driveline", "run", *arguments],
+                env=self.environment,
+                stdout=out,
+                stderr=out,
+                cwd=self.directory,
+            )
         run = Run(self, process, log)
         try:
             run.wait_for(until)
@@ -125,9 +163,21 @@ class Place:
         return sorted(Path("/dev/shm").glob("driveline-run-*"))
 
     def close(self):
-        subprocess.run(["podman", "rm", "--all", "--force"], env=self.environment, capture_output=True, check=False)
-        subprocess.run(["podman", "rmi", "--all", "--force"], env=self.environment, capture_output=True, check=False)
-        subprocess.run(["umount", self.directory / "root" / "overlay"], capture_output=True, check=False)
+        subprocess.run(
+            ["podman", "rm", "--all", "--force"],
+            env=self.environment,
+            capture_output=True,
+            check=False,
+        )
+        subprocess.run(
+            ["podman", "rmi", "--all", "--force"],
+            env=self.environment,
+            capture_output=True,
+            check=False,
+        )
+        subprocess.run(
+            ["umount", self.directory / "root" / "overlay"], capture_output=True, check=False
+        )
 
 
 class Run:
@@ -138,13 +188,19 @@ class Run:
         return self.log.read_text()
 
     def wait_for(self, text, times=1):
-        wait(lambda: self.text().count(text) >= times or self.process.poll() is not None, f"{text!r} does not come:\n{self.log}")
+        wait(
+            lambda: self.text().count(text) >= times or self.process.poll() is not None,
+            f"{text!r} does not come:\n{self.log}",
+        )
         check(self.text().count(text) >= times, f"the run ended without {text!r}:\n{self.text()}")
 
     def end(self, how=signal.SIGINT, code=0):
         self.process.send_signal(how)
         self.process.wait(PATIENCE)
-        check(self.process.returncode == code, f"the run ended with {self.process.returncode} and not {code}:\n{self.text()}")
+        check(
+            self.process.returncode == code,
+            f"the run ended with {self.process.returncode} and not {code}:\n{self.text()}",
+        )
 
 
 def wait(holds, text):
@@ -168,22 +224,42 @@ def test_each_module_runs_in_a_container_with_few_rights_and_nothing_stays(place
             inspected = json.loads(place.podman("inspect", place.module(module)))[0]
             config = inspected["HostConfig"]
             check(config["ReadonlyRootfs"], "the root is read-only")
-            check(not inspected["EffectiveCaps"] and not inspected["BoundingCaps"], "there are no capabilities")
+            check(
+                not inspected["EffectiveCaps"] and not inspected["BoundingCaps"],
+                "there are no capabilities",
+            )
             check("no-new-privileges" in config["SecurityOpt"], "there are no new privileges")
-            check(config["NetworkMode"] == "none" and config["PidMode"] == "private", "namespaces are private")
-            check(config["IpcMode"] != "host" and not config["Privileged"], "namespaces are private")
+            check(
+                config["NetworkMode"] == "none" and config["PidMode"] == "private",
+                "namespaces are private",
+            )
+            check(
+                config["IpcMode"] != "host" and not config["Privileged"], "namespaces are private"
+            )
             check(inspected["Config"]["User"] == "65532:65532", "the user is not root")
             check(config["RestartPolicy"]["Name"] in ("", "no"), "the engine restarts nothing")
             shared = [m["Source"] for m in inspected["Mounts"] if m["RW"]]
-            check(len(shared) == 1 and shared[0].endswith("/domain"), f"only the domain can be written: {shared}")
-        clients = subprocess.run(["pgrep", "-x", "podman"], capture_output=True, text=True, check=False).stdout.split()
+            check(
+                len(shared) == 1 and shared[0].endswith("/domain"),
+                f"only the domain can be written: {shared}",
+            )
+        clients = subprocess.run(
+            ["pgrep", "-x", "podman"], capture_output=True, text=True, check=False
+        ).stdout.split()
         check(not clients, f"no client of the engine stays: {clients}")
         run.end()
     modules = {m["module"]: m for m in summary(report)["modules"]}
     for m in modules.values():
-        check(m["image"].startswith("localhost/driveline/counting:") and m["digest"].startswith("sha256:"), f"{m}")
+        check(
+            m["image"].startswith("localhost/driveline/counting:")
+            and m["digest"].startswith("sha256:"),
+            f"{m}",
+        )
         check(m["user"] == 65532 and m["memory_peak"] > 0 and m["waits"] == "futex_waitv", f"{m}")
-    check(modules["source"]["memory_limit"] == 64 << 20 and modules["sink"]["cpus"] == "0", f"{modules}")
+    check(
+        modules["source"]["memory_limit"] == 64 << 20 and modules["sink"]["cpus"] == "0",
+        f"{modules}",
+    )
     check(not place.containers() and not place.directories(), "nothing stays")
 
 
@@ -200,7 +276,16 @@ def test_all_modules_in_one_container_are_one_run(place):
 
 def test_the_end_of_a_source_ends_the_run_as_bare(place):
     report = place.directory / "report"
-    text = place.driveline("run", place.graph(), "--deploy", "containers", "--set", "counter.limit=100", "--report", report)
+    text = place.driveline(
+        "run",
+        place.graph(),
+        "--deploy",
+        "containers",
+        "--set",
+        "counter.limit=100",
+        "--report",
+        report,
+    )
     check("'counter' has finished" in text and "printer got 100" in text, text)
     check(summary(report)["published"]["a"] == 100, "every sample is in the report")
 
@@ -223,7 +308,10 @@ def test_a_killed_launcher_leaves_no_container_and_clean_removes_the_rest(place)
         run.wait_for("printer got 3")
         living = place.directories()
         check("a launcher runs" in place.driveline("deploy", "clean"), "a living run is left alone")
-        check(place.directories() == living and len(place.containers()) == 3, "a living run is left alone")
+        check(
+            place.directories() == living and len(place.containers()) == 3,
+            "a living run is left alone",
+        )
         run.process.kill()
         run.process.wait()
         wait(lambda: not place.containers(), "containers outlive their launcher")
@@ -239,7 +327,10 @@ def test_a_memory_limit_is_named_as_the_cause(place):
         run.wait_for("works again")
         run.end()
     check("module 'step' was killed by SIGKILL" in run.text(), run.text())
-    check(not (place.directory / "oom").exists(), "the engine writes nothing where the run was started")
+    check(
+        not (place.directory / "oom").exists(),
+        "the engine writes nothing where the run was started",
+    )
 
 
 def test_a_user_per_module_needs_no_open_access(place):
@@ -248,11 +339,25 @@ def test_a_user_per_module_needs_no_open_access(place):
 
 
 def test_work_that_was_not_done_is_exit_code_6_as_bare(place):
-    text = place.driveline("run", place.graph(), "--deploy", "containers", "--set", "counter.limit=50", "--set", "relay.fail_on=5", code=6)
+    text = place.driveline(
+        "run",
+        place.graph(),
+        "--deploy",
+        "containers",
+        "--set",
+        "counter.limit=50",
+        "--set",
+        "relay.fail_on=5",
+        code=6,
+    )
     check("work was not done" in text and "relay" in text, text)
     graph = place.graph(source="user: 1001", step="user: 1002")
-    graph.write_text(graph.read_text().replace("a: {reach: host, ", "a: {reach: host, access: {users: [4242]}, "))
-    text = place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50", code=6)
+    graph.write_text(
+        graph.read_text().replace("a: {reach: host, ", "a: {reach: host, access: {users: [4242]}, ")
+    )
+    text = place.driveline(
+        "run", graph, "--deploy", "containers", "--set", "counter.limit=50", code=6
+    )
     check("run it as user 1002 or add 1001 to the topic's users" in text, text)
     check("printer was never called" in text, text)
 
@@ -266,14 +371,29 @@ def test_ends_that_do_not_share_a_directory_are_an_error_with_place_and_remedy(p
     os.chown(other, 65532, 65532)
     text = manifest.file.read_text()
     at = text.index("\n  sink:")
-    manifest.file.write_text(text[:at] + text[at:].replace(f"{manifest.shared}/domain:", f"{other}:", 1))
+    manifest.file.write_text(
+        text[:at] + text[at:].replace(f"{manifest.shared}/domain:", f"{other}:", 1)
+    )
     try:
         compose = [tool("podman-compose"), "-f", manifest.file]
         manifest.run([*compose, "up", "--detach"])
         wait((manifest.report / "summary.json").exists, "the collector writes no report")
-        name = place.podman("ps", "--all", "--filter", "label=org.driveline.module=collector", "--format", "{{.Names}}")
+        name = place.podman(
+            "ps",
+            "--all",
+            "--filter",
+            "label=org.driveline.module=collector",
+            "--format",
+            "{{.Names}}",
+        )
         check(place.podman("wait", name) == "6", "the collector ends with exit code 6")
-        log = subprocess.run(["podman", "logs", name], env=place.environment, capture_output=True, text=True, check=True)
+        log = subprocess.run(
+            ["podman", "logs", name],
+            env=place.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         check("printer never" in log.stdout + log.stderr, log.stdout + log.stderr)
         check("directory" in log.stdout + log.stderr, log.stdout + log.stderr)
         manifest.run([*compose, "down"])
@@ -284,13 +404,30 @@ def test_ends_that_do_not_share_a_directory_are_an_error_with_place_and_remedy(p
 
 def test_a_module_in_another_time_namespace_is_refused(place):
     host = place.directory / "host"
-    host.write_text(f'#!/bin/sh\ncase "$*" in *"--module source"*) exec unshare --time --monotonic 1000 {BIN}/driveline-test-host "$@" ;; esac\nexec {BIN}/driveline-test-host "$@"\n')
+    host.write_text(
+        '#!/bin/sh\ncase "$*" in *"--module source"*) '
+        f'exec unshare --time --monotonic 1000 {BIN}/driveline-test-host "$@" ;; esac\n'
+        f'exec {BIN}/driveline-test-host "$@"\n'
+    )
     host.chmod(0o755)
     graph = place.graph()
-    environment = {**place.environment, "DRIVELINE_HOST": str(host), "DRIVELINE_DOMAIN_DIR": str(place.directory / "domain-of-two-clocks")}
-    done = subprocess.run([BIN / "driveline", "run", graph, "--set", "counter.limit=50"], env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    environment = {
+        **place.environment,
+        "DRIVELINE_HOST": str(host),
+        "DRIVELINE_DOMAIN_DIR": str(place.directory / "domain-of-two-clocks"),
+    }
+    done = subprocess.run(
+        [BIN / "driveline", "run", graph, "--set", "counter.limit=50"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
     text = done.stdout + done.stderr
-    check(done.returncode == 4 and "'source'" in text and "another time namespace" in text, f"{done.returncode}: {text}")
+    check(
+        done.returncode == 4 and "'source'" in text and "another time namespace" in text,
+        f"{done.returncode}: {text}",
+    )
 
 
 def test_what_is_missing_is_explained_with_its_line(place):
@@ -318,7 +455,9 @@ def test_two_builds_have_one_digest_and_a_change_moves_only_its_module(place):
         return {m["module"]: m["digest"] for m in json.loads(built[built.index("[") :])}
 
     graph = place.graph()
-    graph.write_text(graph.read_text().replace("library: lib, class: Relay", "library: lib2, class: Relay"))
+    graph.write_text(
+        graph.read_text().replace("library: lib, class: Relay", "library: lib2, class: Relay")
+    )
     (place.directory / "lib2").write_text("one")
     first = digests()
     check(first == digests(), "the same files give the same digests")
@@ -331,19 +470,37 @@ def test_two_builds_have_one_digest_and_a_change_moves_only_its_module(place):
 def test_an_image_of_ones_own_begins_with_the_base_image(place):
     built = place.driveline("deploy", "base", "--json")
     base = json.loads(built[built.index("{") :])
-    check(base == json.loads((again := place.driveline("deploy", "base", "--json"))[again.index("{") :]), "two builds have one digest")
+    check(
+        base
+        == json.loads((again := place.driveline("deploy", "base", "--json"))[again.index("{") :]),
+        "two builds have one digest",
+    )
     sources = place.directory / "lane"
     sources.mkdir()
     place.driveline("deploy", "init", sources, "--library", "lane")
     text = place.driveline("deploy", "init", sources, "--library", "lane", code=1)
     check("Containerfile" in text and "remove it" in text, text)
-    # Its last stage, with what the others would have built: those need a registry and a network.
-    last = (sources / "Containerfile").read_text().rsplit("\nFROM ", 1)[1].replace("--from=closure /out/", "")
+    # Only its last stage, with empty outputs of the earlier ones: those need a registry and a
+    # network.
+    last = (
+        (sources / "Containerfile")
+        .read_text()
+        .rsplit("\nFROM ", 1)[1]
+        .replace("--from=closure /out/", "")
+    )
     (sources / "lib").mkdir()
     (sources / "components").mkdir()
     (sources / "components" / "lib").touch()
     (sources / "Last").write_text(f"ARG BASE={base['image']}\nFROM {last}")
-    place.podman("build", "--quiet", "--tag", "localhost/own:1", "--file", str(sources / "Last"), str(sources))
+    place.podman(
+        "build",
+        "--quiet",
+        "--tag",
+        "localhost/own:1",
+        "--file",
+        str(sources / "Last"),
+        str(sources),
+    )
     graph = place.graph(step="image: localhost/own:1")
     place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50")
 
@@ -355,8 +512,22 @@ def test_dockers_client_does_the_same(place):
         place.environment["DOCKER_HOST"] = environment["DOCKER_HOST"]
         try:
             report = place.directory / "report"
-            place.driveline("run", place.graph(), "--deploy", "containers", "--engine", "docker", "--set", "counter.limit=50", "--report", report)
-            check(all(m["waits"] for m in summary(report)["modules"]), "the report says how threads wait")
+            place.driveline(
+                "run",
+                place.graph(),
+                "--deploy",
+                "containers",
+                "--engine",
+                "docker",
+                "--set",
+                "counter.limit=50",
+                "--report",
+                report,
+            )
+            check(
+                all(m["waits"] for m in summary(report)["modules"]),
+                "the report says how threads wait",
+            )
             check(not place.containers(), "nothing stays")
         finally:
             place.environment.pop("DOCKER_HOST", None)
@@ -365,9 +536,13 @@ def test_dockers_client_does_the_same(place):
 
 @contextlib.contextmanager
 def podmans_service(place):
-    """The socket of Podman's service, which Docker's programs speak with."""
+    """Starts Podman's service and yields the environment in which Docker's programs use it."""
     at = place.directory / "podman.sock"
-    service = subprocess.Popen(["podman", "system", "service", "--time", "0", f"unix://{at}"], env=place.environment, stderr=subprocess.DEVNULL)
+    service = subprocess.Popen(
+        ["podman", "system", "service", "--time", "0", f"unix://{at}"],
+        env=place.environment,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         wait(at.exists, "podman's service does not start")
         yield {**place.environment, "DOCKER_HOST": f"unix://{at}"}
@@ -378,13 +553,16 @@ def podmans_service(place):
 
 
 def tool(name):
-    """A program from tools/packages/containers_python.txt, or of this machine."""
+    """Returns a program from tools/packages/containers_python.txt or of this machine, or None."""
     own = PYTHON / "bin" / name
     return str(own) if own.exists() else shutil.which(name)
 
 
 class Manifest:
-    """A graph of 50 samples as a manifest, with a user for one of its modules, and a bare run of it."""
+    """A graph of 50 samples as a manifest, with a user for one module.
+
+    With `bare`, the graph also runs without containers, for comparison.
+    """
 
     def __init__(self, place, kind, *options, bare=True):
         self.place = place
@@ -392,19 +570,41 @@ class Manifest:
         self.report = place.directory / "report-deployed"
         (place.directory / "tuning.yaml").write_text("counter: { limit: 50 }\n")
         graph = place.graph(step="user: 1001")
-        graph.write_text(graph.read_text().replace("limit: 0, ", "").replace("topics:", "params_files: [tuning.yaml]\ntopics:", 1))
+        graph.write_text(
+            graph.read_text()
+            .replace("limit: 0, ", "")
+            .replace("topics:", "params_files: [tuning.yaml]\ntopics:", 1)
+        )
         if bare:
-            environment = {**place.environment, "DRIVELINE_DOMAIN_DIR": str(place.directory / "domain")}
-            subprocess.run([BIN / "driveline", "run", graph, "--report", place.directory / "report-bare"], env=environment, capture_output=True, check=True, timeout=PATIENCE)
-        # Each time: other tests build images of the same names from other libraries.
+            environment = {
+                **place.environment,
+                "DRIVELINE_DOMAIN_DIR": str(place.directory / "domain"),
+            }
+            subprocess.run(
+                [BIN / "driveline", "run", graph, "--report", place.directory / "report-bare"],
+                env=environment,
+                capture_output=True,
+                check=True,
+                timeout=PATIENCE,
+            )
+        # Built each time: other tests build images of the same names from other libraries.
         place.driveline("deploy", "build", graph)
         shutil.rmtree(self.report, ignore_errors=True)
-        printed = place.driveline("deploy", kind, graph, "--directory", self.shared, "--report", self.report, *options)
+        printed = place.driveline(
+            "deploy", kind, graph, "--directory", self.shared, "--report", self.report, *options
+        )
         self.file = place.directory / f"{kind}.yaml"
         self.file.write_text(printed)
 
     def run(self, command, environment=None):
-        done = subprocess.run(command, env=environment or self.place.environment, cwd=self.place.directory, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(
+            command,
+            env=environment or self.place.environment,
+            cwd=self.place.directory,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
         check(done.returncode == 0, f"{' '.join(map(str, command))}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
@@ -415,11 +615,19 @@ class Manifest:
             check(bare[key] == deployed[key], f"{key}: {bare[key]} bare, and {deployed[key]} here")
         stages = [[s["stage"] for s in report["stages"]] for report in (bare, deployed)]
         check(stages[0] == stages[1], f"the same components: {stages}")
-        check(all(m["memory_peak"] for m in deployed["modules"]), f"each module's memory is known: {deployed['modules']}")
+        check(
+            all(m["memory_peak"] for m in deployed["modules"]),
+            f"each module's memory is known: {deployed['modules']}",
+        )
 
     def close(self):
         for kind in ("pod", "container"):
-            subprocess.run(["podman", kind, "rm", "--all", "--force"], env=self.place.environment, capture_output=True, check=False)
+            subprocess.run(
+                ["podman", kind, "rm", "--all", "--force"],
+                env=self.place.environment,
+                capture_output=True,
+                check=False,
+            )
         shutil.rmtree(self.shared, ignore_errors=True)
 
 
@@ -433,7 +641,10 @@ def test_compose_ends_with_the_report_of_a_bare_run(place):
         compose = [tool("podman-compose"), "-f", manifest.file]
         manifest.run([*compose, "up", "--detach"])
         manifest.check_report()
-        check({m["waits"] for m in summary(manifest.report)["modules"]} == {"futex_waitv"}, "the profile has futex_waitv")
+        check(
+            {m["waits"] for m in summary(manifest.report)["modules"]} == {"futex_waitv"},
+            "the profile has futex_waitv",
+        )
         manifest.run([*compose, "down"])
     finally:
         manifest.close()
@@ -455,7 +666,9 @@ def test_compose_restarts_a_killed_module_and_stops_the_collector_first(place):
         status = ["podman", "exec", place.module("collector"), "driveline", "status", "--json"]
 
         def is_back():
-            step = next(p for p in json.loads(manifest.run(status))["processes"] if p["name"] == "step")
+            step = next(
+                p for p in json.loads(manifest.run(status))["processes"] if p["name"] == "step"
+            )
             return step["restarts"] == 1 and step["state"] == "ready"
 
         wait(is_back, "the engine does not start the module again")
@@ -463,7 +676,10 @@ def test_compose_restarts_a_killed_module_and_stops_the_collector_first(place):
         manifest.run([*compose, "stop", "collector"])
         manifest.run([*compose, "down"])
         faults = summary(manifest.report)["faults"]
-        check([f["module"] for f in faults] == ["step"], f"one fault, and none from the stop: {faults}")
+        check(
+            [f["module"] for f in faults] == ["step"],
+            f"one fault, and none from the stop: {faults}",
+        )
         check(summary(manifest.report)["ended"]["reason"] == "interrupted", "it was stopped")
     finally:
         manifest.close()
@@ -512,15 +728,32 @@ def test_images_are_pushed_pulled_by_digest_and_run(place):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     config = place.directory / "registry.yml"
-    config.write_text(f'version: 0.1\nstorage: {{filesystem: {{rootdirectory: "{place.directory}/registry"}}}}\nhttp: {{addr: "127.0.0.1:{port}"}}\n')
-    registry = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    config.write_text(
+        "version: 0.1\n"
+        f'storage: {{filesystem: {{rootdirectory: "{place.directory}/registry"}}}}\n'
+        f'http: {{addr: "127.0.0.1:{port}"}}\n'
+    )
+    registry = subprocess.Popen(
+        ["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         wait(lambda: answers(port), "the registry does not start")
         name = f"127.0.0.1:{port}/pilot"
-        built = place.driveline("deploy", "build", place.graph(), "step", "--push", name, "--tag", "1.4", "--insecure", "--json")
+        built = place.driveline(
+            "deploy",
+            "build",
+            place.graph(),
+            "step",
+            "--push",
+            name,
+            "--tag",
+            "1.4",
+            "--insecure",
+            "--json",
+        )
         pushed = json.loads(built[built.index("[") :])[0]
         check(pushed["pushed"] == f"{name}/step:1.4", f"{pushed}")
-        # Nothing of it may come from here.
+        # The local image is removed, so that the registry has to provide it.
         place.podman("rmi", "--all", "--force")
         manifest = json.loads(fetched(f"http://127.0.0.1:{port}/v2/pilot/step/manifests/1.4"))
         place.podman("pull", "--tls-verify=false", f"{name}/step:1.4")
@@ -528,9 +761,16 @@ def test_images_are_pushed_pulled_by_digest_and_run(place):
         place.podman("rmi", "--all", "--force")
         place.podman("pull", "--tls-verify=false", f"{name}/step@{digest}")
         config = json.loads(place.podman("image", "inspect", f"{name}/step@{digest}"))[0]
-        check(config["Id"] == manifest["config"]["digest"].removeprefix("sha256:"), "it is the image that was pushed")
+        check(
+            config["Id"] == manifest["config"]["digest"].removeprefix("sha256:"),
+            "it is the image that was pushed",
+        )
         labels = config["Labels"]
-        check(labels["org.opencontainers.image.version"] and labels["org.opencontainers.image.revision"], f"{labels}")
+        check(
+            labels["org.opencontainers.image.version"]
+            and labels["org.opencontainers.image.revision"],
+            f"{labels}",
+        )
         graph = place.graph(step=f"image: '{name}/step@{digest}'")
         place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50")
     finally:
@@ -546,28 +786,58 @@ def answers(port):
 
 
 def fetched(url):
-    types = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
-    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": types}), timeout=PATIENCE) as answer:
+    types = (
+        "application/vnd.oci.image.manifest.v1+json, "
+        "application/vnd.docker.distribution.manifest.v2+json"
+    )
+    with urllib.request.urlopen(
+        urllib.request.Request(url, headers={"Accept": types}), timeout=PATIENCE
+    ) as answer:
         return answer.read()
 
 
 def test_quadlet_makes_services_of_the_units(place):
-    quadlet = next((p for p in (os.environ.get("DRIVELINE_QUADLET"), "/usr/libexec/podman/quadlet", "/usr/lib/podman/quadlet") if p and Path(p).exists()), None)
+    quadlet = next(
+        (
+            p
+            for p in (
+                os.environ.get("DRIVELINE_QUADLET"),
+                "/usr/libexec/podman/quadlet",
+                "/usr/lib/podman/quadlet",
+            )
+            if p and Path(p).exists()
+        ),
+        None,
+    )
     if not quadlet:
-        return "Podman's generator is not here (it comes with Podman from 4.4 on)"
+        return "Podman's generator is not installed (Podman 4.4 and newer have it)"
     units = place.directory / "units"
     units.mkdir()
     place.driveline("deploy", "quadlet", place.graph(), "--output", units)
-    generated = subprocess.run([quadlet, "--dryrun", "--no-kmsg-log"], env={**place.environment, "QUADLET_UNIT_DIRS": str(units)}, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    generated = subprocess.run(
+        [quadlet, "--dryrun", "--no-kmsg-log"],
+        env={**place.environment, "QUADLET_UNIT_DIRS": str(units)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
+    )
     for name in ("prepare", "collector", "source", "step", "sink"):
-        check(f"---counting-{name}.service---" in generated.stdout, generated.stdout + generated.stderr)
-    check(generated.stdout.count("--cap-drop=all") == 5 and generated.stdout.count("--network=none") == 5, generated.stdout)
+        check(
+            f"---counting-{name}.service---" in generated.stdout,
+            generated.stdout + generated.stderr,
+        )
+    check(
+        generated.stdout.count("--cap-drop=all") == 5
+        and generated.stdout.count("--network=none") == 5,
+        generated.stdout,
+    )
     return None
 
 
 def main(names):
     if os.geteuid() != 0:
-        sys.exit("test_containers: error: containers with a storage of their own need root here")
+        sys.exit("test_containers: error: the separate storage of the containers needs root")
     tests = {k.removeprefix("test_"): f for k, f in globals().items() if k.startswith("test_")}
     wanted = {n: f for n, f in tests.items() if not names or any(name in n for name in names)}
     if not wanted:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of `make test`, `make test-gateways` and `make measure`, each with its commands; `run_tests.py` runs them.
+"""The steps of `make test`, `make test-gateways` and `make measure`, which `run_tests.py` runs.
 
-A landing needs the steps of the suites "test" and "gateways": their verdict does not depend on how fast the machine is. Steps of
-the suite "measured" are run on purpose, in several rounds, before a release: each says in `why` what makes it a measurement.
+A landing needs the steps of the suites "test" and "gateways": their verdict does not depend on how
+fast the machine is. Steps of the suite "measured" are run on purpose, in several rounds, before a
+release. The field `why` of such a step gives the reason why it is a measurement.
 """
 
 import os
@@ -12,42 +13,50 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 JOBS = str(os.cpu_count() or 2)
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-# How the product is built: as `make build` does, unless the environment says otherwise.
+# Build settings of the product: those of `make build`, unless the environment has others.
 PROFILE = os.environ.get("DRIVELINE_CARGO_PROFILE", "release")
 BUILD_TYPE = os.environ.get("CMAKE_BUILD_TYPE", "Release")
 PRODUCT = TARGET / ("debug" if PROFILE == "dev" else PROFILE)
-# Tests of gateways take the gateway that cargo has built for them; an optimised Zenoh would take as long again.
+# Tests of gateways use the gateway that cargo has built for them: building an optimised Zenoh as
+# well would double the time.
 DEBUG = TARGET / "debug"
-# Peers as quickly as they compile; `make peers` builds the ones for measurements.
+# Unoptimised peers, which compile fast. `make peers` builds the peers for measurements.
 PEERS = ROOT / "build/test-peers"
-# Of them Driveline's own stages of chains, and the works, which take no other middleware.
+# Driveline's own stages of chains, and the works. They need no other middleware.
 STAGES = ROOT / "build/test-stages"
 
 
 @dataclass
 class Together:
-    """In place of a command: several that run at the same time, because they wait more than they work. The output of the first is passed through,
-    that of the others comes after it."""
+    """Commands that run at the same time, in place of one command, because they mostly wait.
+
+    The output of the first is passed through; the outputs of the others follow it.
+    """
 
     commands: list
 
 
 @dataclass
 class Step:
-    """Commands run one after the other, and how to count tests in what they print."""
+    """Commands that run one after the other, and how to count the tests in their output."""
 
     name: str
     title: str
-    commands: list  # each the words of a command, or several of them `Together`
-    counts: str = "check"  # "check": the step itself is the one test; "tests": counted from its output
+    commands: list  # of commands, each a list of words, or of `Together`
+    # "check": the step itself is the one test; "tests": counted from its output
+    counts: str = "check"
     environment: dict = field(default_factory=dict)
-    as_root: bool = False  # can only be run by root; for others it counts as ignored
-    suite: str = "test"  # which of make's targets runs it: "test", "gateways" for test-gateways, "measured" for measure
-    why: str = ""  # of a measured one: why no landing waits for it
-    builds: bool = False  # each command makes what the next one needs: a failed one is the last
+    # Needs root; for other users it counts as ignored.
+    as_root: bool = False
+    # Target of make that runs it: "test", "gateways" for test-gateways, "measured" for measure.
+    suite: str = "test"
+    # Reason why a measured step is not part of a landing.
+    why: str = ""
+    # Each command makes what the next one needs: a failed command ends the step.
+    builds: bool = False
 
     def rounds(self):
-        """Its commands; concurrent ones are in one list."""
+        """Returns its commands as lists; commands of one list run at the same time."""
         return [c.commands if isinstance(c, Together) else [c] for c in self.commands]
 
 
@@ -57,7 +66,18 @@ def cargo(*arguments):
 
 def cmake(build, *options):
     return [
-        ["cmake", "-S", ".", "-B", build, "-G", "Ninja", f"-DDRIVELINE_CARGO_PROFILE={PROFILE}", "-DDRIVELINE_BUILD_TESTS=ON", *options],
+        [
+            "cmake",
+            "-S",
+            ".",
+            "-B",
+            build,
+            "-G",
+            "Ninja",
+            f"-DDRIVELINE_CARGO_PROFILE={PROFILE}",
+            "-DDRIVELINE_BUILD_TESTS=ON",
+            *options,
+        ],
         ["cmake", "--build", build, "-j", JOBS],
     ]
 
@@ -66,67 +86,105 @@ def ctest(build):
     return ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "-j", JOBS]
 
 
-# Waits for hosts that are not found, minutes of it.
+# Test programs that wait for hosts that are not found, for minutes.
 WAITING = ("found",)
-# Test programs of the gateways in which each test measures: the silence of a topic after a link was away, or next to
-# a host that stands still.
+# Test programs of the gateways in which each test measures a duration: the silence of a topic after
+# an outage of a link, or next to a stopped host.
 MEASURED_HOSTS = ("bystanders", "outages", "routers", "slow_links")
-# Gating programs some of whose tests also judge durations where this variable is set.
+# Gating programs. Some of their tests also judge durations if the variable in MEASURE is set.
 ALSO_MEASURED = ("found", "tls", "two_hosts")
 MEASURE = {"DRIVELINE_MEASURE": "1"}
 MEASURED_ROS2 = ("lost_links",)
-# Of another one, a test that makes 10 000 endpoints.
+# A test of another program that makes 10 000 endpoints.
 MEASURED_TEST = "ten_thousand_publishers_that_come_and_go_leave_nothing_behind"
-# What needs middleware of others.
+# Test programs that need other middleware.
 VENDORS = ("ros2_client", "ros2_client_services", "vendors")
 PEERS_TESTS = ("chain", "conformance")
 PEERS_FEATURES = ("--features", "driveline-bench/peers-test,driveline-workloads/peers-test")
 
 
 def test_programs(crate, but=()):
-    """Arguments that choose the tests of a crate by their files."""
-    return [word for path in sorted((ROOT / "crates" / crate / "tests").glob("*.rs")) if path.stem not in but for word in ("--test", path.stem)]
+    """Returns arguments of cargo test that choose the test programs of a crate, except `but`."""
+    return [
+        word
+        for path in sorted((ROOT / "crates" / crate / "tests").glob("*.rs"))
+        if path.stem not in but
+        for word in ("--test", path.stem)
+    ]
 
 
 def test_options(programs):
-    """Arguments of cargo test that choose these test programs."""
+    """Returns arguments of cargo test that choose these test programs."""
     return [word for program in programs for word in ("--test", program)]
 
 
 def directory_of(crate):
-    """Where a crate is: the laboratory has a house of its own."""
+    """Returns the directory of a crate: lab/ for the laboratory, crates/ for the others."""
     return {"driveline-bench": Path("lab/bench")}.get(crate, Path("crates") / crate)
 
 
 def measured_files():
-    """The files of test programs that only `make measure` runs."""
+    """Returns the files of test programs that only `make measure` runs."""
     measured = {
         "driveline-gateway-zenoh": MEASURED_HOSTS,
         "driveline-gateway-ros2": (*MEASURED_ROS2, *VENDORS),
         "driveline-bench": PEERS_TESTS,
     }
-    return {directory_of(crate) / "tests" / f"{name}.rs" for crate, names in measured.items() for name in names}
+    return {
+        directory_of(crate) / "tests" / f"{name}.rs"
+        for crate, names in measured.items()
+        for name in names
+    }
 
 
-# One experiment of each kind: what it runs (a ping-pong, an open loop, several links, a chain, each workload), how it is
-# answered, and what it sets on processors. The others are the same with other numbers.
-EXPERIMENTS = ["B1", "B2", "B3", "F", "K1", "K3", "S5", "S6", "W2", "W5", "W6", "W7", "W12", "W13", "refsys"]
+# One experiment of each kind. Kinds differ in the measurement (ping-pong, open loop, several links,
+# chain, each workload), in the way of the answer, and in settings of processors. The remaining
+# experiments are the same with other numbers.
+EXPERIMENTS = [
+    "B1",
+    "B2",
+    "B3",
+    "F",
+    "K1",
+    "K3",
+    "S5",
+    "S6",
+    "W2",
+    "W5",
+    "W6",
+    "W7",
+    "W12",
+    "W13",
+    "refsys",
+]
 
-# Features of a dependency depend on the packages built with it, and with other features all that needs it is compiled once more. Commands that
-# share a build directory therefore name the same packages, and choose by targets.
-GATEWAYS = ["-p", "driveline-zenoh", "-p", "driveline-gateway-zenoh", "-p", "driveline-gateway-ros2", "--features", "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine"]
-# What `driveline`, its host and its library are built with, unoptimised.
+# The features of a dependency depend on the packages that are built with it. With other features,
+# all its dependents are compiled once more. Commands that share a build directory therefore name
+# the same packages, and choose by targets.
+GATEWAYS = [
+    "-p",
+    "driveline-zenoh",
+    "-p",
+    "driveline-gateway-zenoh",
+    "-p",
+    "driveline-gateway-ros2",
+    "--features",
+    "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine",
+]
+# Builds `driveline`, its host and its library, unoptimised.
 CORE = cargo("build", "-p", "driveline-capi", "-p", "driveline-cli")
-# The program behind `driveline bench`, unoptimised: with the features that the Rust tests have, so
-# that nothing is compiled once more for it.
+# Builds the program behind `driveline bench`, unoptimised: with the features of the Rust tests, so
+# that nothing is compiled twice.
 BENCH = cargo("test", "--workspace", "--no-run", "--test", "command")
 
-# What the long campaigns of the fault laboratory run.
-FAULT_PROGRAMS = cargo("build", "-p", "driveline-cli", "-p", "driveline-runtime", "-p", "driveline-chaos", "--bins")
+# Builds the programs of the long campaigns of the fault laboratory.
+FAULT_PROGRAMS = cargo(
+    "build", "-p", "driveline-cli", "-p", "driveline-runtime", "-p", "driveline-chaos", "--bins"
+)
 
 
 def gateway(test):
-    """Builds the program of the gateway that has this test, as its tests have it."""
+    """Builds the gateway that has this test, with the features of its tests."""
     return cargo("test", *GATEWAYS, "--no-run", "--test", test)
 
 
@@ -135,35 +193,74 @@ ROS2_CLIENT = "crates/driveline-gateway-ros2/tests/peer/ros2_client"
 
 
 def ros2_client(release):
-    """Builds the node on ros2-client: of Jazzy, or of Humble, which is what it is without features."""
+    """Builds the node on ros2-client: for Jazzy, or without features for Humble."""
     features = ["--no-default-features"] if release == "humble" else []
     return [
-        cargo("build", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--target-dir", str(TARGET), *features),
+        cargo(
+            "build",
+            "--manifest-path",
+            f"{ROS2_CLIENT}/Cargo.toml",
+            "--target-dir",
+            str(TARGET),
+            *features,
+        ),
         ["install", "-D", str(DEBUG / "ros2-client-peer"), f"build/ros2-client/{release}"],
     ]
 
 
 def bench():
-    """Builds the program behind `driveline bench` and puts it next to the `driveline` that was built."""
-    build = BENCH if PROFILE == "dev" else cargo("build", "--profile", PROFILE, "-p", "driveline-lab")
+    """Builds the program behind `driveline bench` and installs it next to `driveline`."""
+    build = (
+        BENCH if PROFILE == "dev" else cargo("build", "--profile", PROFILE, "-p", "driveline-lab")
+    )
     return [build, ["install", "-D", "-t", "build/bin", str(PRODUCT / "driveline-bench")]]
 
 
 def experiments(*ids):
-    """Builds the stages of chains, and runs experiments with the product that was built: these, or all."""
-    build = ["cmake", "-S", "lab/peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF"]
+    """Builds the stages of chains and runs experiments with the built product.
+
+    Without ids, all experiments run.
+    """
+    build = [
+        "cmake",
+        "-S",
+        "lab/peers",
+        "-B",
+        str(STAGES),
+        "-G",
+        "Ninja",
+        "-DCMAKE_BUILD_TYPE=Debug",
+        "-DPEERS_MIDDLEWARE=OFF",
+    ]
     return [
         *bench(),
-        # The build of the product has made the library.
-        [*build, f"-DPEERS_DIR={STAGES / 'peers'}", f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}"],
+        # The step `product` has built the library.
+        [
+            *build,
+            f"-DPEERS_DIR={STAGES / 'peers'}",
+            f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}",
+        ],
         ["cmake", "--build", str(STAGES), "-j", JOBS],
         ["python3", "tools/check_experiments.py", "build/bin/driveline", *ids],
     ]
 
 
 STEPS = [
-    Step("tools", "Tests of the checks themselves", [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]], "tests"),
-    Step("source", "Layers, unsafe quarantine, source rules, links and language of documentation", [["python3", "tools/check_source.py"], ["python3", "tools/check_docs.py"], ["python3", "tools/check_language.py"]]),
+    Step(
+        "tools",
+        "Tests of the checks themselves",
+        [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]],
+        "tests",
+    ),
+    Step(
+        "source",
+        "Layers, unsafe quarantine, source rules, links and language of documentation",
+        [
+            ["python3", "tools/check_source.py"],
+            ["python3", "tools/check_docs.py"],
+            ["python3", "tools/check_language.py"],
+        ],
+    ),
     Step("licences", "Licences of all packages", [["python3", "tools/check_licences.py"]]),
     Step(
         "format",
@@ -175,11 +272,37 @@ STEPS = [
             ["python3", "tools/format_cpp.py", "--check"],
         ],
     ),
-    Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),
-    Step("docs", "API documentation", [cargo("doc", "--workspace", "--no-deps")], environment={"RUSTDOCFLAGS": "-D warnings"}),
-    Step("headers", "C++ headers under g++ 12, clang 14 and clang 16 without a warning", [["python3", "tools/check_headers.py"]]),
-    Step("product", "Build of the core, the SDK and the examples", cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"), builds=True),
-    Step("cargo", "Rust tests, documentation examples included", [cargo("test", "--workspace", "--no-fail-fast")], "tests"),
+    Step(
+        "clippy",
+        "Lints",
+        [
+            cargo("clippy", "--workspace", "--all-targets", "--keep-going")
+            + ["--", "-D", "warnings"]
+        ],
+    ),
+    Step(
+        "docs",
+        "API documentation",
+        [cargo("doc", "--workspace", "--no-deps")],
+        environment={"RUSTDOCFLAGS": "-D warnings"},
+    ),
+    Step(
+        "headers",
+        "C++ headers under g++ 12, clang 14 and clang 16 without a warning",
+        [["python3", "tools/check_headers.py"]],
+    ),
+    Step(
+        "product",
+        "Build of the core, the SDK and the examples",
+        cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"),
+        builds=True,
+    ),
+    Step(
+        "cargo",
+        "Rust tests, documentation examples included",
+        [cargo("test", "--workspace", "--no-fail-fast")],
+        "tests",
+    ),
     Step(
         "privileged",
         "Rust tests with several users, and with namespaces",
@@ -190,17 +313,42 @@ STEPS = [
     Step(
         "loom",
         "Models of the lock-free code under every interleaving",
-        [cargo("test", "-p", "driveline-shm", "-p", "driveline", "-p", "driveline-capi", "--release", "--no-fail-fast", "--test", "loom", "--test", "loom_gate", "--test", "loom_turn")],
+        [
+            cargo(
+                "test",
+                "-p",
+                "driveline-shm",
+                "-p",
+                "driveline",
+                "-p",
+                "driveline-capi",
+                "--release",
+                "--no-fail-fast",
+                "--test",
+                "loom",
+                "--test",
+                "loom_gate",
+                "--test",
+                "loom_turn",
+            )
+        ],
         "tests",
-        # Optimised because there are millions of interleavings, but not as a whole: nothing is measured here.
-        {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom", "CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"},
+        # Optimised because there are millions of interleavings, but without LTO: nothing is
+        # measured here.
+        {
+            "RUSTFLAGS": "--cfg loom",
+            "CARGO_TARGET_DIR": "target/loom",
+            "CARGO_PROFILE_RELEASE_LTO": "off",
+            "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
+        },
     ),
     Step(
         "fuzzers",
-        "Fuzzers compile without a lint: a workspace of their own, which no other step looks at",
+        "Fuzzers compile without warnings: a workspace of their own, which no other step checks",
         [
             ["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
-            cargo("clippy", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", str(TARGET)) + ["--", "-D", "warnings"],
+            cargo("clippy", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", str(TARGET))
+            + ["--", "-D", "warnings"],
         ],
         # Nothing is linked, so libFuzzer need not be compiled.
         environment={"CUSTOM_LIBFUZZER_PATH": str(TARGET / "libFuzzer.a")},
@@ -218,22 +366,39 @@ STEPS = [
         "sanitize",
         "C++ SDK tests under the address and undefined-behaviour sanitizers",
         [
-            *cmake("build/sanitize", "-DCMAKE_BUILD_TYPE=Debug", "-DDRIVELINE_SANITIZE=ON", "-DDRIVELINE_BUILD_EXAMPLES=OFF"),
+            *cmake(
+                "build/sanitize",
+                "-DCMAKE_BUILD_TYPE=Debug",
+                "-DDRIVELINE_SANITIZE=ON",
+                "-DDRIVELINE_BUILD_EXAMPLES=OFF",
+            ),
             ctest("build/sanitize"),
         ],
         "tests",
         builds=True,
     ),
-    Step("install", "Use from an install prefix, the example in the README, and the program in docs/cpp.md", [["python3", "tools/check_install.py"]]),
+    Step(
+        "install",
+        "Use from an install prefix, the example in the README, and the program in docs/cpp.md",
+        [["python3", "tools/check_install.py"]],
+    ),
     Step(
         "hosts",
-        "Topics between hosts, with network namespaces where this user may make them, and what both gateways test without any",
+        "Topics between hosts, with network namespaces where this user may make them, "
+        "and tests of both gateways without namespaces",
         [
             cargo("clippy", *GATEWAYS, "--all-targets") + ["--", "-D", "warnings"],
             cargo("test", *GATEWAYS, "--no-run"),
             Together(
                 [
-                    cargo("test", *GATEWAYS, "--no-fail-fast", "--lib", "--bins", *test_programs("driveline-gateway-zenoh", but=(*WAITING, *MEASURED_HOSTS)))
+                    cargo(
+                        "test",
+                        *GATEWAYS,
+                        "--no-fail-fast",
+                        "--lib",
+                        "--bins",
+                        *test_programs("driveline-gateway-zenoh", but=(*WAITING, *MEASURED_HOSTS)),
+                    )
                     + ["--", "--skip", MEASURED_TEST],
                     cargo("test", *GATEWAYS, "--no-fail-fast", *test_options(WAITING)),
                 ]
@@ -250,7 +415,7 @@ STEPS = [
             CORE,
             BENCH,
             cargo("test", "--workspace", "--lib") + ["--", "--ignored"],
-            # The gateway is found next to the program.
+            # The program finds the gateway in its own directory.
             ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W10"],
         ],
         "tests",
@@ -260,17 +425,23 @@ STEPS = [
     ),
     Step(
         "ros2",
-        "ROS 2 topics: nodes on Debian's CycloneDDS, nodes and a router of the tests' own as rmw_zenoh has them, and both together",
+        "ROS 2 topics: nodes on Debian's CycloneDDS, nodes and a router that behave like "
+        "rmw_zenoh, and both together",
         [
             cargo("test", *GATEWAYS, "--no-run"),
-            cargo("test", *GATEWAYS, "--no-fail-fast", *test_programs("driveline-gateway-ros2", but=(*VENDORS, *MEASURED_ROS2))),
+            cargo(
+                "test",
+                *GATEWAYS,
+                "--no-fail-fast",
+                *test_programs("driveline-gateway-ros2", but=(*VENDORS, *MEASURED_ROS2)),
+            ),
         ],
         "tests",
         suite="gateways",
     ),
     Step(
         "ros2-bridge",
-        "The commands of examples/ros2_bridge and ros2_services, and what they say when something is wrong",
+        "The commands of examples/ros2_bridge and ros2_services, and their error texts",
         [
             *cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"),
             gateway("live"),
@@ -306,7 +477,17 @@ STEPS = [
     Step(
         "ros2-types",
         "Types and samples of ROS 2 against the Python package rosbags",
-        [["python3", "tools/python_packages.py"], cargo("test", "--workspace", "--features", "driveline-rosidl/rosbags-test", "--test", "rosbags")],
+        [
+            ["python3", "tools/python_packages.py"],
+            cargo(
+                "test",
+                "--workspace",
+                "--features",
+                "driveline-rosidl/rosbags-test",
+                "--test",
+                "rosbags",
+            ),
+        ],
         "tests",
         {"DRIVELINE_ROSBAGS_PYTHON": str(ROOT / "build/python/bin/python")},
         suite="gateways",
@@ -315,48 +496,65 @@ STEPS = [
     # Measured: `make measure`.
     Step(
         "hosts-links",
-        "Topics between hosts after links were away, next to hosts that stand still, through routers, and on slow links",
+        "Topics between hosts after outages of links, next to stopped hosts, through routers, "
+        "and on slow links",
         [
             cargo("test", *GATEWAYS, "--no-run", *test_options((*MEASURED_HOSTS, *ALSO_MEASURED))),
-            cargo("test", *GATEWAYS, "--no-fail-fast", *test_options((*MEASURED_HOSTS, *ALSO_MEASURED))),
+            cargo(
+                "test",
+                *GATEWAYS,
+                "--no-fail-fast",
+                *test_options((*MEASURED_HOSTS, *ALSO_MEASURED)),
+            ),
         ],
         "tests",
         MEASURE,
         suite="measured",
-        why="recoveries within 2 s, gaps next to a silent host, ages on slow links: durations on real sockets",
+        why="recoveries within 2 s, gaps next to a silent host, ages on slow links: "
+        "durations on real sockets",
     ),
     Step(
         "hosts-long",
-        "Outages of about a lease and about a minute, many restarts, and 10 000 endpoints, between hosts, for some ten minutes",
+        "Outages of about a lease and about a minute, many restarts, and 10 000 endpoints "
+        "between hosts, for some ten minutes",
         [
-            cargo("test", *GATEWAYS, "--test", "outages") + ["--", "--ignored", "--nocapture", "--test-threads=1"],
-            cargo("test", *GATEWAYS, "--test", "faults") + ["--", "--include-ignored", "--nocapture", "--test-threads=1"],
+            cargo("test", *GATEWAYS, "--test", "outages")
+            + ["--", "--ignored", "--nocapture", "--test-threads=1"],
+            cargo("test", *GATEWAYS, "--test", "faults")
+            + ["--", "--include-ignored", "--nocapture", "--test-threads=1"],
         ],
         "tests",
         MEASURE,
         suite="measured",
-        why="minutes of outages and of endpoints that come and go, judged by seconds and by bytes",
+        why="minutes of outages and of endpoints that come and go, judged in seconds and bytes",
     ),
     Step(
         "hosts-world",
         "The protocol between hosts in virtual time, a thousand seeds of ten minutes",
-        [cargo("test", "-p", "driveline-gateway-zenoh", "--release", "--lib") + ["--", "protocol_world"]],
+        [
+            cargo("test", "-p", "driveline-gateway-zenoh", "--release", "--lib")
+            + ["--", "protocol_world"]
+        ],
         "tests",
-        # Optimised for the many events, but not as a whole.
-        {"DRIVELINE_SEEDS": "1000", "CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"},
+        # Optimised for the many events, but without LTO.
+        {
+            "DRIVELINE_SEEDS": "1000",
+            "CARGO_PROFILE_RELEASE_LTO": "off",
+            "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
+        },
         suite="measured",
-        why="the same as in `make test` with more seeds: the more, the rarer what is found",
+        why="the same as in `make test` with more seeds, which find rarer faults",
     ),
     Step(
         "hosts-many",
-        "Eight hosts with 1000 topics, a host that is stopped, and a camera over a link that is too slow for it",
+        "Eight hosts with 1000 topics, a stopped host, and a camera over a link that is too slow",
         [
             cargo("bench", "-p", "driveline-gateway-zenoh", "--features", "engine", "--bench", name)
             for name in ("many_hosts", "stalled_host", "slow_link")
         ],
         as_root=True,
         suite="measured",
-        why="times until all have met, percentiles of ages, shares of a processor",
+        why="times until all hosts have found each other, percentiles of ages, processor shares",
     ),
     Step(
         "ros2-links",
@@ -368,44 +566,86 @@ STEPS = [
     ),
     Step(
         "ros2-vendors",
-        "ROS 2 topics and services with nodes on Fast DDS in C++, on CycloneDDS in Python, and on ros2-client in Rust, which is RustDDS and rmw_zenoh written anew",
+        "ROS 2 topics and services with nodes on Fast DDS in C++, on CycloneDDS in Python, and on "
+        "ros2-client in Rust, which has its own implementations of DDS (RustDDS) and rmw_zenoh",
         [
             ["python3", "tools/python_packages.py"],
-            # With the gateways: Zenoh is nearly the same.
+            # In the build directory of the gateways, which share nearly all of Zenoh.
             *(command for release in ("humble", "jazzy") for command in ros2_client(release)),
-            cargo("test", *GATEWAYS, "--features", "driveline-gateway-ros2/vendors-test", "--no-fail-fast", *test_options(VENDORS)),
+            cargo(
+                "test",
+                *GATEWAYS,
+                "--features",
+                "driveline-gateway-ros2/vendors-test",
+                "--no-fail-fast",
+                *test_options(VENDORS),
+            ),
         ],
         "tests",
-        {"DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python"), "DRIVELINE_ROS2_CLIENT": str(ROOT / "build/ros2-client")},
+        {
+            "DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python"),
+            "DRIVELINE_ROS2_CLIENT": str(ROOT / "build/ros2-client"),
+        },
         suite="measured",
-        why="middleware of others, on timers of its own: nothing here decides how long it takes",
+        why="other middleware with timers of its own: Driveline does not control the durations",
         builds=True,
     ),
     Step(
         "peers",
-        "Other middleware compiles as peers of the evaluation lab, the usual variants carry a ping-pong, and chains of real work run",
+        "Other middleware compiles as peers of the evaluation lab, the usual variants carry a "
+        "ping-pong, and chains of real work run",
         [
             CORE,
             BENCH,
             [
-                *["cmake", "-S", "lab/peers", "-B", str(PEERS), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", f"-DPEERS_DIR={PEERS / 'peers'}"],
+                *[
+                    "cmake",
+                    "-S",
+                    "lab/peers",
+                    "-B",
+                    str(PEERS),
+                    "-G",
+                    "Ninja",
+                    "-DCMAKE_BUILD_TYPE=Debug",
+                    f"-DPEERS_DIR={PEERS / 'peers'}",
+                ],
                 f"-DPEERS_DRIVELINE_LIBRARY={DEBUG / 'libdriveline.so'}",
             ],
             ["cmake", "--build", str(PEERS), "-j", JOBS],
-            # With the gateways: Zenoh is the same, and need not be built twice.
-            cargo("build", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET)),
+            # In the build directory of the gateways, so that Zenoh is not built twice.
+            cargo(
+                "build", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET)
+            ),
             ["install", "-t", str(PEERS / "peers"), str(DEBUG / "iceoryx2"), str(DEBUG / "zenoh")],
-            cargo("test", "--workspace", *PEERS_FEATURES, "--no-fail-fast", *test_options((*PEERS_TESTS, "fusion_of_peers"))),
+            cargo(
+                "test",
+                "--workspace",
+                *PEERS_FEATURES,
+                "--no-fail-fast",
+                *test_options((*PEERS_TESTS, "fusion_of_peers")),
+            ),
             cargo("test", "--workspace", "--test", "screen", "torn"),
-            # Where they were built, so that what they need at build time is there.
-            cargo("clippy", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET), "--all-targets") + ["--", "-D", "warnings"],
-            # On edges of other middleware, and S7, which takes PCL.
+            # In the same build directory, which has what their build scripts need.
+            cargo(
+                "clippy",
+                "--manifest-path",
+                "lab/peers/rust/Cargo.toml",
+                "--target-dir",
+                str(TARGET),
+                "--all-targets",
+            )
+            + ["--", "-D", "warnings"],
+            # Experiments on edges of other middleware, and S7, which needs PCL.
             ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W9", "S7", "B2"],
         ],
         "tests",
-        {"DRIVELINE_PEERS": str(PEERS / "peers"), "PEERS_TEST_CHECK": "ping-pong", "PEERS_TEST_USUAL": "1"},
+        {
+            "DRIVELINE_PEERS": str(PEERS / "peers"),
+            "PEERS_TEST_CHECK": "ping-pong",
+            "PEERS_TEST_USUAL": "1",
+        },
         suite="measured",
-        why="middleware of others, whose losses and delays are its own, and minutes of compiling it",
+        why="other middleware with losses and delays of its own, and minutes of compiling it",
         builds=True,
     ),
     Step(
@@ -420,44 +660,56 @@ STEPS = [
     ),
     Step(
         "worst-case",
-        "Driveline, iceoryx2 and the floor under a mixed load, plain and with real-time priority and locked memory, ten minutes a cell",
+        "Driveline, iceoryx2 and the floor under a mixed load, plain and with real-time priority "
+        "and locked memory, ten minutes a cell",
         [["python3", "tools/worst_case.py"]],
         as_root=True,
         suite="measured",
-        why="percentiles and maxima under load, an hour of them; needs `make lab`, `make peers` and stress-ng",
+        why="percentiles and maxima under load, for an hour; "
+        "needs `make lab`, `make peers` and stress-ng",
     ),
     Step(
         "kills",
-        "Ten thousand kills on the host transport, next to 1 to 16 readers and several publishers, at any moment and at each step of the protocol",
-        [cargo("test", "--workspace", "--test", "processes") + ["--", "kill_campaign", "--nocapture"]],
+        "Ten thousand kills on the host transport, next to 1 to 16 readers and several publishers, "
+        "at any moment and at each step of the protocol",
+        [
+            cargo("test", "--workspace", "--test", "processes")
+            + ["--", "kill_campaign", "--nocapture"]
+        ],
         "tests",
         {"DRIVELINE_KILLS": "10000"},
         suite="measured",
-        why="the same as in `make test`, which makes 24: the more, the rarer what is found",
+        why="the same as in `make test` with its 24 kills; more kills find rarer faults",
     ),
     Step(
         "faults",
-        "A vehicle in small with every fault of the laboratory, one every few seconds, for about an hour",
+        "A small vehicle graph with every fault of the laboratory, one every few seconds, "
+        "for about an hour",
         [FAULT_PROGRAMS, ["python3", "tools/measure_faults.py", "long", "30"]],
         suite="measured",
-        why="an hour of faults; descriptors, segments, memory and files are compared before and after",
+        why="an hour of faults; compares descriptors, segments, memory and files before and after",
         builds=True,
     ),
     Step(
         "false-alarms",
-        "The same graph for an hour under `stress-ng --cpu 4`, held by a debugger, and suspended for a minute: no restart",
+        "The same graph for an hour under `stress-ng --cpu 4`, held by a debugger, and suspended "
+        "for a minute: no restart",
         [FAULT_PROGRAMS, ["python3", "tools/measure_faults.py", "calm", "3600", "60"]],
         suite="measured",
-        why="an hour; what is overloaded or stopped must not be taken for broken",
+        why="an hour; an overloaded or stopped module must not be taken for a broken one",
         builds=True,
     ),
     Step(
         "soak",
-        "Hostile memory and sockets, stopped processes and torn samples of the host transport, for a minute each and 10 000 corruptions per field",
-        [cargo("test", "--workspace", "--test", "processes") + ["--", "hostile_", "stopped::", "torn::"]],
+        "Hostile memory and sockets, stopped processes and torn samples of the host transport, "
+        "for a minute each and 10 000 corruptions per field",
+        [
+            cargo("test", "--workspace", "--test", "processes")
+            + ["--", "hostile_", "stopped::", "torn::"]
+        ],
         "tests",
         {"DRIVELINE_SOAK": "60", "DRIVELINE_CORRUPTIONS": "10000"},
         suite="measured",
-        why="the same as in `make test`, where each takes seconds: the longer, the rarer what is found",
+        why="the same as in `make test`, where each takes seconds; longer runs find rarer faults",
     ),
 ]

@@ -24,7 +24,7 @@ WARNING = re.compile(r"^(?P<path>/[^:]+):(?P<line>\d+):\d+: (warning|error): (?P
 
 
 def sources(build: Path, parts: list[str]) -> list[str]:
-    """Own sources among those that the build compiles, as paths from the root."""
+    """Returns the project's sources that the build compiles, as paths from the root."""
     with open(build / "compile_commands.json", encoding="utf-8") as file:
         files = {entry["file"] for entry in json.load(file)}
     own = {os.path.relpath(f, ROOT) for f in files}
@@ -33,7 +33,7 @@ def sources(build: Path, parts: list[str]) -> list[str]:
 
 
 def check(tidy: str, build: Path, source: str) -> list[str]:
-    """Warnings of one source and of the SDK's headers that it includes."""
+    """Returns the warnings of one source and of the SDK's headers that it includes."""
     command = [tidy, "-p", str(build), "--quiet", str(ROOT / source)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     found = []
@@ -64,7 +64,10 @@ def main() -> int:
         return 2
     todo = sources(args.build, args.parts)
     if not todo:
-        print("error: no source is meant", file=sys.stderr)
+        print(
+            "error: no source matches; name a part of a path below sdk/cpp or examples",
+            file=sys.stderr,
+        )
         return 2
     warnings: set[str] = set()
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:

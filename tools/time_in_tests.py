@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where gating tests depend on time: sleeps, bounds on elapsed time, and time-outs that a slow
-machine reaches.
+"""Finds places where gating tests depend on time: sleeps, bounds on elapsed time, short time-outs.
 
-A gating test waits for an event, with a time-out of at least a minute. A place that cannot do
-without says why, in a comment `time: REASON` on its line or on the line above. The places that were
-there before this rule are counted in `tools/time_in_tests.txt`, a line for each file: `COUNT PATH`.
-The numbers may only shrink.
+A gating test waits for an event, with a time-out of at least a minute. An exception gives its
+reason in a comment `time: REASON` on its line or on the line above. `tools/time_in_tests.txt`
+counts the exceptions that are older than this rule, a line for each file: `COUNT PATH`. The numbers
+may only shrink.
 """
 
 import io
@@ -16,43 +15,52 @@ from pathlib import Path
 ALLOWED = Path("tools/time_in_tests.txt")
 # Only a bug takes that long.
 LONG_S = 60.0
-HINT = "wait for an event with a time-out of 60 s, use a VirtualClock, or write why not: `// time: REASON` (CONTRIBUTING.md, Time in tests)"
+HINT = (
+    "wait for an event with a time-out of 60 s, use a VirtualClock, "
+    "or write why not: `// time: REASON` (CONTRIBUTING.md, Time in tests)"
+)
 
 SUFFIXES = {".rs", ".py", ".cpp", ".hpp", ".c"}
 REASON = re.compile(r"(?://|#)\s*time: \S")
 SLEEP = re.compile(
-    r"(?<![\w.:])sleep\s*\(|\bthread::sleep\b|\bsleep_(?:for|until)\s*\(|\btime\.sleep\s*\(|\bpark_timeout\s*\(|\busleep\s*\("
+    r"(?<![\w.:])sleep\s*\(|\bthread::sleep\b|\bsleep_(?:for|until)\s*\(|\btime\.sleep\s*\("
+    r"|\bpark_timeout\s*\(|\busleep\s*\("
 )
-# A length of time in Rust, with its unit and number.
+# A duration in Rust, with its unit and number.
 LENGTH = re.compile(
     r"\bDuration::from_(secs|secs_f64|millis|micros|nanos)\(\s*([\d_]+(?:\.\d+)?)\s*\)"
 )
 UNITS_S = {"secs": 1, "secs_f64": 1, "millis": 1e-3, "micros": 1e-6, "nanos": 1e-9}
-# A time that has passed, and a comparison with it.
+# A comparison with an elapsed time.
 PASSED = re.compile(
-    r"\.elapsed\(\)(?:\.as_\w+\(\))?\s*(?:[<>]=?|\.cmp)|[<>]=?\s*[\w.]+\.elapsed\(\)|\bnow\(\)\.since\([^()]*\)\s*[<>]"
+    r"\.elapsed\(\)(?:\.as_\w+\(\))?\s*(?:[<>]=?|\.cmp)|[<>]=?\s*[\w.]+\.elapsed\(\)"
+    r"|\bnow\(\)\.since\([^()]*\)\s*[<>]"
 )
-# What ends when a length of time is over; a test clock (`clock.now()`) moves only when a test advances it.
+# Calls that end after a duration. A test clock (`clock.now()`) moves only when a test advances it.
 WAIT = re.compile(
-    r"(?<!clock\.)\bnow\(\)\s*\+|\b(?:recv_timeout|wait_timeout\w*|wait_for\w*|wait|timeout|call|call_bytes|call_then|survey|list|poll)\s*\("
+    r"(?<!clock\.)\bnow\(\)\s*\+|\b(?:recv_timeout|wait_timeout\w*|wait_for\w*|wait|timeout|call"
+    r"|call_bytes|call_then|survey|list|poll)\s*\("
 )
-# A constant that is one, by its name.
+# A constant that is a time-out, by its name.
 CONSTANT = re.compile(
-    r"\bconst (\w*(?:PATIENCE|WITHIN|TIMEOUT|LIMIT|BOUND|SOON|STALL|STANDSTILL|LONG|SHORT|GRACE|GAP|RECOVERY)\w*): Duration\b"
+    r"\bconst (\w*(?:PATIENCE|WITHIN|TIMEOUT|LIMIT|BOUND|SOON|STALL|STANDSTILL|LONG|SHORT|GRACE|GAP"
+    r"|RECOVERY)\w*): Duration\b"
 )
 # The same in Python and C++.
 OTHER_WAIT = re.compile(
-    r"\btimeout\s*=\s*([\d.]+)\b|\bPATIENCE_S\s*=\s*([\d.]+)\b|\bwait_for\w*\(\s*(?:\w+,\s*)?([\d.]+)(ms|s)\b"
+    r"\btimeout\s*=\s*([\d.]+)\b|\bPATIENCE_S\s*=\s*([\d.]+)\b"
+    r"|\bwait_for\w*\(\s*(?:\w+,\s*)?([\d.]+)(ms|s)\b"
 )
 
 TEST_MODULE = re.compile(
-    r"#\[cfg\((?:test|all\([^\]]*\btest\b[^\]]*\))\)\](?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*([;{])"
+    r"#\[cfg\((?:test|all\([^\]]*\btest\b[^\]]*\))\)\](?:\s*#\[[^\]]*\])*\s*"
+    r"(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*([;{])"
 )
 PATH = re.compile(r'#\[path\s*=\s*"([^"]+)"\]')
 
 
 def lengths(line):
-    """The lengths of time that a line of Rust writes out, in seconds."""
+    """Returns the durations in a line of Rust, in seconds."""
     return [float(number.replace("_", "")) * UNITS_S[unit] for unit, number in LENGTH.findall(line)]
 
 
@@ -61,7 +69,7 @@ def is_short(line):
 
 
 def blank_python(text):
-    """The code of a Python source without comments and texts, line for line."""
+    """Returns the code of a Python source without comments and strings, line for line."""
     lines = text.splitlines(keepends=True)
     kinds = {
         tokenize.STRING,
@@ -87,7 +95,10 @@ def blank_python(text):
 
 
 def is_about_time(line, suffix):
-    """What of time a line of a test depends on, or None. `line` is without comments and texts."""
+    """Returns how a line of a test depends on time, or None.
+
+    `line` has no comments and strings.
+    """
     if SLEEP.search(line):
         return "a sleep"
     if suffix != ".rs":
@@ -108,8 +119,9 @@ def is_about_time(line, suffix):
 
 
 def places(text, blank, suffix, lines=None):
-    """The places of a test that depend on time and do not say why: (line number, what). `blank` is
-    the text without comments and texts, line for line; `lines` restricts to some.
+    """Yields the places of a test that depend on time without a reason: (line number, what).
+
+    `blank` is the text without comments and strings, line for line. `lines` restricts the search.
     """
     whole = text.split("\n")
     blank = blank.split("\n")
@@ -117,7 +129,7 @@ def places(text, blank, suffix, lines=None):
         if lines is not None and number not in lines:
             continue
         if line.rstrip().endswith(("(", "+", "<", ">")):
-            # As rustfmt breaks what is too long.
+            # rustfmt may have broken the line here.
             line += " ".join(blank[number : number + 1])
         what = is_about_time(line, suffix)
         said = whole[number - 1], whole[number - 2] if number > 1 else ""
@@ -126,14 +138,14 @@ def places(text, blank, suffix, lines=None):
 
 
 def modules(text, blank):
-    """The test modules of a Rust source:
+    """Returns the test modules of a Rust source.
 
-    (names of those in files of their own, numbers of the lines of those in this one).
+    (names of modules in files of their own, line numbers of modules in this file).
     """
     names, lines = [], set()
     for found in TEST_MODULE.finditer(blank):
         if found[2] == ";":
-            # Texts are blanked, so a path is read in the whole.
+            # `blank` has no strings, so the path is read from the whole text.
             first = blank.count("\n", 0, found.start())
             attributes = "\n".join(text.split("\n")[first : blank.count("\n", 0, found.end()) + 1])
             path = PATH.search(attributes)
@@ -151,7 +163,7 @@ def modules(text, blank):
 
 
 def file_of(path, name, files):
-    """The file of a module that `path` declares, or None."""
+    """Returns the file of a module that `path` declares, or None."""
     if name.endswith(".rs"):
         return path.parent / name if path.parent / name in files else None
     home = path.parent if path.name in ("lib.rs", "main.rs", "mod.rs") else path.parent / path.stem
@@ -159,9 +171,10 @@ def file_of(path, name, files):
 
 
 def all_places(sources, strip, measured=()):
-    """The places of all gating tests: {path: [(line number, what)]}. `sources`: {path: text};
-    `strip` blanks comments and texts of Rust and C++; `measured`: files of tests that no landing
-    waits for.
+    """Returns the places of all gating tests: {path: [(line number, what)]}.
+
+    `sources`: {path: text}. `strip` removes comments and strings of Rust and C++. `measured`: files
+    of tests that are not part of a landing.
     """
     sources = {path: text for path, text in sources.items() if path.suffix in SUFFIXES}
     tests, within, blanks = (
@@ -174,7 +187,7 @@ def all_places(sources, strip, measured=()):
         tests |= set(filter(None, (file_of(path, name, sources) for name in names)))
         if lines:
             within[path] = lines
-    # Modules of test modules are tests, too.
+    # Modules of test modules are tests as well.
     todo = list(tests)
     while todo:
         path = todo.pop()
@@ -198,7 +211,7 @@ def all_places(sources, strip, measured=()):
 
 
 def read_allowed(text):
-    """{path: number} of the list. Raises ValueError for a line that is none."""
+    """Returns {path: number} of the list. Raises ValueError for an invalid line."""
     allowed = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):
@@ -208,8 +221,9 @@ def read_allowed(text):
 
 
 def check(found, allowed):
-    """A message for each file with more places than listed, which names them, and for each with
-    fewer.
+    """Yields messages for each file whose number of places is not the listed one.
+
+    If there are more, each place has a message.
     """
     for path in sorted({*found, *allowed}):
         count, most = len(found.get(path, [])), allowed.get(path, 0)
@@ -217,13 +231,19 @@ def check(found, allowed):
             for number, what in found[path]:
                 yield f"{path}:{number}: {what} in a gating test: {HINT}"
             if most:
-                yield f"{path}: {count} places depend on time, and {ALLOWED} lists {most}: the number may only shrink"
+                yield (
+                    f"{path}: {count} places depend on time, and {ALLOWED} lists {most}: "
+                    "the number may only shrink"
+                )
         elif count < most:
-            yield f"{path}: {count} places depend on time, and {ALLOWED} lists {most}: lower it with `tools/check_source.py --lower`"
+            yield (
+                f"{path}: {count} places depend on time, and {ALLOWED} lists {most}: "
+                "lower it with `tools/check_source.py --lower`"
+            )
 
 
 def lowered(text, found):
-    """The list with each number lowered to what there is; none is raised, and no file is added."""
+    """Returns the list with numbers lowered to those found. No number is raised or added."""
     lines = []
     for line in text.splitlines():
         if line and not line.startswith("#"):

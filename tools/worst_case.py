@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The worst case of a link under a mixed load: floor, Driveline and iceoryx2, plain and with FIFO and locked memory.
+"""Measures the worst case of a link under a mixed load.
 
-Usage: worst_case.py                 ten minutes a cell, about an hour
-       worst_case.py --quick         seconds, for function only
-       worst_case.py --system NAME   only this system besides the floor; repeat it for several
+Compares the floor, Driveline and iceoryx2, plain and with FIFO priority and locked memory.
+
+Usage: worst_case.py                 takes ten minutes a cell, about an hour
+       worst_case.py --quick         takes seconds, for function only
+       worst_case.py --system NAME   only the floor and this system; repeat it for several
        worst_case.py --driveline PATH --out DIRECTORY
 
-Starts `stress-ng` for as long as it measures, runs lab/benchmarks/worst-case.yaml, and prints p99.9 (with its ratio to the
-floor of the same priority), p99.99 and the maximum. Needs root, `make lab`, `make peers` for iceoryx2, and stress-ng.
+Runs lab/benchmarks/worst-case.yaml next to `stress-ng`, and prints p99.9 (with its ratio to the
+floor of the same priority), p99.99 and the maximum. Needs root, `make lab`, `make peers` for
+iceoryx2, and stress-ng.
 Exit codes: 0 measured, 1 a measurement failed, 2 something is missing.
 """
 
@@ -23,10 +26,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIO = ROOT / "lab/benchmarks/worst-case.yaml"
-# What the load consists of, and how many of each for one core.
-LOAD = {"cpu": 0.5, "vm": 0.25, "cache": 0.25, "switch": 0.25, "timer": 0.25, "sock": 0.25, "fork": 0.25, "pipe": 0.25}
+# Kinds of load, with the number of processes of each per core.
+LOAD = {
+    "cpu": 0.5,
+    "vm": 0.25,
+    "cache": 0.25,
+    "switch": 0.25,
+    "timer": 0.25,
+    "sock": 0.25,
+    "fork": 0.25,
+    "pipe": 0.25,
+}
 VM_BYTES = "128M"
-# What the load's processes get to end.
+# Time that the processes of the load have to end.
 END_SECONDS = 10
 
 
@@ -43,17 +55,17 @@ def missing(driveline, systems):
     if os.geteuid() != 0:
         return "real-time priorities need root: run it with sudo"
     if not driveline.exists():
-        return f"{driveline} is not there: `make lab`"
+        return f"{driveline} does not exist: run `make lab`"
     if "iceoryx2/ipc" in systems:
-        beside = driveline.parent / "peers", driveline.parent.parent / "peers"
-        places = [Path(os.environ["DRIVELINE_PEERS"])] if "DRIVELINE_PEERS" in os.environ else beside
+        usual = driveline.parent / "peers", driveline.parent.parent / "peers"
+        places = [Path(os.environ["DRIVELINE_PEERS"])] if "DRIVELINE_PEERS" in os.environ else usual
         if not any((place / "iceoryx2").exists() for place in places):
-            return "iceoryx2 is not there: `make peers`, or `--system driveline`"
+            return "iceoryx2 is not built: run `make peers`, or measure only `--system driveline`"
     return None
 
 
 def end(load):
-    """Ends the load with all its processes, which are a group of their own."""
+    """Ends the load with all its processes, which form a process group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(load.pid, number)
@@ -66,7 +78,7 @@ def end(load):
 
 
 def rows(results):
-    """The transports of the cells and of the bare word, those with a priority apart."""
+    """Yields (system, has real-time priority, row) for transport times of cells and floors."""
     for row in csv.DictReader(results):
         if row["what"] == "transport" and row["subject"] == "all" and row["role"] != "control":
             floor = row["case"].startswith("floor: ") and "memcpy" not in row["case"]
@@ -84,9 +96,13 @@ def shown(value):
 
 
 def table(results):
-    """Markdown: a line for each system, plain first."""
+    """Returns a Markdown table with a line for each system, plain ones first."""
     found = list(rows(results))
-    floors = {real_time: microseconds(row["p99_9"]) for system, real_time, row in found if system == "floor"}
+    floors = {
+        real_time: microseconds(row["p99_9"])
+        for system, real_time, row in found
+        if system == "floor"
+    }
     lines = [
         "| settings | system | samples | p99.9 µs | ratio to the floor | p99.99 µs | max µs |",
         "|---|---|--:|--:|--:|--:|--:|",
@@ -96,14 +112,19 @@ def table(results):
         ratio = f"{p999 / floor:.2f}" if p999 and floor else "–"
         settings = "FIFO, locked" if real_time else "plain"
         p9999, worst = microseconds(row["p99_99"]), microseconds(row["max"])
-        lines.append(f"| {settings} | {system} | {row['n']} | {shown(p999)} | {ratio} | {shown(p9999)} | {shown(worst)} |")
+        lines.append(
+            f"| {settings} | {system} | {row['n']} | {shown(p999)} | {ratio} "
+            f"| {shown(p9999)} | {shown(worst)} |"
+        )
     return "\n".join(lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="seconds, for function only")
-    parser.add_argument("--system", action="append", help="only this system besides the floor")
+    parser.add_argument("--system", action="append", help="only the floor and this system")
     parser.add_argument("--driveline", type=Path, default=ROOT / "build/bin/driveline")
     parser.add_argument("--out", type=Path, default=ROOT / "build/worst-case")
     o = parser.parse_args()
@@ -112,7 +133,16 @@ def main():
         print(f"worst_case.py: {reason}", file=sys.stderr)
         return 2
     shutil.rmtree(o.out, ignore_errors=True)
-    command = [str(o.driveline), "bench", "run", str(SCENARIO), "--out", str(o.out), "--systems", ",".join(systems)]
+    command = [
+        str(o.driveline),
+        "bench",
+        "run",
+        str(SCENARIO),
+        "--out",
+        str(o.out),
+        "--systems",
+        ",".join(systems),
+    ]
     load = subprocess.Popen(load_command(os.cpu_count() or 1), start_new_session=True)
     try:
         measured = subprocess.run(command + (["--quick"] if o.quick else [])).returncode
@@ -120,11 +150,15 @@ def main():
     finally:
         end(load)
     if not loaded:
-        print(f"worst_case.py: the load ended early, with code {load.returncode}: `stress-ng` says why", file=sys.stderr)
+        print(
+            f"worst_case.py: the load ended early, with code {load.returncode}: "
+            "run `stress-ng` alone to see why",
+            file=sys.stderr,
+        )
         return 1
     results = o.out / "results.csv"
     if not results.exists():
-        print(f"worst_case.py: `{' '.join(command)}` has left no {results}", file=sys.stderr)
+        print(f"worst_case.py: `{' '.join(command)}` has not written {results}", file=sys.stderr)
         return 1
     with results.open() as file:
         text = table(file)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any packet on a control socket is a message with numbers in range, or an error.
+//! Control frames: any packet decodes to a message with numbers in range, or to an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

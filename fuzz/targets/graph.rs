@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any text is a graph or a list of findings, each of which can be shown.
+//! Graph files: any text loads as a graph or gives printable diagnostics.
 #![no_main]
 
 use driveline_gateway::registered;
@@ -9,12 +9,12 @@ use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// No library is looked at.
+/// Describes no library.
 struct Blind;
 
 impl Describe for Blind {
     fn describe(&self, _: &Path, _: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
-        Err(DescribeError { reason: "libraries are not looked at here".into(), help: None })
+        Err(DescribeError { reason: "the fuzzer loads no libraries".into(), help: None })
     }
 }
 

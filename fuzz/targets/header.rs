@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any words are a header or an error; a header that is written again reads as itself.
+//! Sample headers: any words decode to a header or to an error. A decoded header that is encoded
+//! again decodes to itself.
 #![no_main]
 
 use driveline_types::header::{HEADER_WORDS, SampleHeader};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages of another host: attachments, acknowledgements, lists of publishers, times, keys,
-//! whom it hears, and what becomes of their times and numbers here.
+//! Messages of another host: attachments, acknowledgements, lists of publishers, times, keys and
+//! lists of heard hosts, with the conversion of their times and numbers to this host.
 #![no_main]
 
 use driveline_gateway_zenoh::arrival::{Arrivals, least_age_ns, localized};
@@ -46,8 +46,8 @@ fuzz_target!(|bytes: &[u8]| {
                 let usable =
                     list.publishers.iter().filter(|(_, offer)| offer.check().is_ok()).count();
                 assert!(usable <= MAX_LISTED);
-                // It may be too long then: what it said was shorter than the way in which this says
-                // it.
+                // Encoding may fail: the canonical form can be longer than the input and exceed the
+                // limit.
                 if let Ok(encoded) = list.encode() {
                     assert!(List::decode(&encoded).is_ok_and(|again| again == list));
                 }
@@ -64,8 +64,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         _ => {
             if let Some(introduction) = KnownHosts::decode(bytes) {
-                // What finds no room then is left out: what it said was shorter than the way in
-                // which this says it.
+                // The canonical form can be longer than the input; entries beyond the limit are
+                // left out.
                 let again = KnownHosts::decode(&introduction.encode());
                 assert!(again.is_some_and(|again| introduction.hears.starts_with(&again.hears)));
             }

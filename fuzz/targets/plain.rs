@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Layout text of plain types, and views on payloads of any bytes.
+//! Layout texts of plain types, and views on payloads of any bytes.
 #![no_main]
 
 use driveline_msgs::{CloudView, Image, ImageView, PointCloud, PointXyz, PointXyzi, RadarScan};
 use driveline_types::{Plain, PlainLayout, PlainRef};
 use libfuzzer_sys::fuzz_target;
 
-/// Payloads lie on cache lines.
+/// Payload, aligned to a cache line as in a slot.
 #[repr(align(64))]
 struct Payload([u8; 8192]);
 
@@ -30,7 +30,7 @@ fn payload(bytes: &[u8]) {
     memory.0[..len].copy_from_slice(&bytes[..len]);
     let payload = &memory.0[..len];
     if let Some(image) = view::<Image>(payload).and_then(|v| ImageView::new(v).ok()) {
-        // What is in range can be read to its end.
+        // All rows in range can be read to their end.
         let rows = image.rows();
         let _ = (0..rows.min(100))
             .chain(rows.checked_sub(1))

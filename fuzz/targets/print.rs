@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples for people: any definition of a plain type or a protobuf message, up to the first NUL,
-//! and any payload behind it. What is printed is bounded and steers no terminal.
+//! Printed samples. The input is the definition of a plain type or a protobuf message, a NUL, and
+//! any payload. The output is bounded and has no control characters.
 #![no_main]
 
 use driveline_types::PlainLayout;

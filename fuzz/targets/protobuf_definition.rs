@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any set of descriptors has a canonical text for each of its messages, or an error; and always
-//! the same one.
+//! Definitions of protobuf messages: each message of any set of descriptors has a canonical text or
+//! an error, and always the same one.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

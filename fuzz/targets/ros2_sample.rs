@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes from a ROS 2 node are a sample that fits its slot, or an error with a name; what was
-//! read goes back to what reads the same. The first byte chooses the type, or what a participant
-//! says about itself.
+//! Samples of ROS 2 nodes: any bytes convert to a sample that fits its slot, or to an error with a
+//! name. A sample that is converted back reads the same. The first byte chooses the type, or the
+//! description of a participant.
 #![no_main]
 
 use driveline_gateway::ros2::{Release, SourceTime};
@@ -16,12 +16,12 @@ use zerocopy::{FromBytes, IntoBytes};
 const WALL: i64 = 1_700_000_000_000_000_000;
 const MAX: usize = 1 << 20;
 
-/// Memory as slots have it.
+/// Memory with the alignment of a slot.
 #[derive(Clone, IntoBytes, FromBytes)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
-/// Parts of services in CycloneDDS's nodes: the head of a request, whose an endpoint is, and the
+/// Checks parts of services on CycloneDDS: the head of a request, the owner of an endpoint, and the
 /// name of a topic.
 fn service(bytes: &[u8]) {
     if let Ok((id, encapsulation, body)) = CallId::split(bytes) {
@@ -53,7 +53,7 @@ fuzz_target!(|input: &[u8]| {
         frame_index: 1,
         source_time: SourceTime::Stamp,
     };
-    // Cut where its length says; it is the same sample.
+    // In two pieces, cut at a place that depends on the length, it is the same sample.
     let (first, rest) = sample.split_at(sample.len() % 61);
     let pieces = [first, rest];
     let in_pieces = FromRos::of_pieces(*kind, Pieces::from(pieces.as_slice()), &arrival);
@@ -73,12 +73,13 @@ fuzz_target!(|input: &[u8]| {
     let mut memory = vec![Line([0xee; 64]); len.div_ceil(64)];
     let payload = memory.as_mut_slice().as_mut_bytes().get_mut(..len).expect("so many lines");
     read.write(payload).expect("it has the length that was asked for");
-    // Not-a-number does not equal itself, but its bytes do.
+    // Bytes are compared, since NaN does not equal itself.
     if let Ok(back) = ToRos::new(*kind, payload, Some(WALL), MAX) {
         let bytes = back.parts().concat();
         assert_eq!(bytes.len() % 4, 0);
         let again = FromRos::new(*kind, &bytes, &arrival).expect("it was written here");
-        // A class without a name goes by its number, which is its name when it comes back.
+        // A class without a name is written with its number. Read back, the number is its name, so
+        // the length of detections may change.
         assert!(*kind == Kind::Detections2D || again.payload_len().ok() == Some(len));
     }
 });

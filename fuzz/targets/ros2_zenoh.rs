@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any text is a liveliness token of rmw_zenoh or none, and any bytes an attachment or none; what
-//! was read is written as what reads the same. The first byte chooses.
+//! Liveliness tokens and attachments of rmw_zenoh: any input decodes or gives an error. A decoded
+//! input is encoded so that it reads the same. The first byte chooses token or attachment.
 #![no_main]
 
 use driveline_gateway_ros2::rmw_zenoh::{Attachment, Token, TokenQos};

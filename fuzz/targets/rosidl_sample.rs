@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes are a sample or an error; a sample can be shown, and written so that it reads the
-//! same. The first byte chooses the type.
+//! Samples of ROS 2 types: any bytes decode or give an error. A decoded sample can be printed, and
+//! encoded so that it reads the same. The first byte chooses the type.
 #![no_main]
 
 use driveline_rosidl::cdr::{self, ByteOrder};
@@ -41,7 +41,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((choice, sample)) = input.split_first() else { return };
     let layout = &LAYOUTS[usize::from(*choice) % LAYOUTS.len()];
     let read = cdr::read(layout, sample);
-    // The same, whether values are made of it or not: so few bytes are never too many values.
+    // `check` and `read` agree: an input of this length never exceeds the limit of values.
     assert_eq!(cdr::check(layout, sample).as_ref().err(), read.as_ref().err());
     match read {
         Ok(value) => {
@@ -52,7 +52,7 @@ fuzz_target!(|input: &[u8]| {
                 Text::new(layout, &value)
                     .print(&mut Printer::new(&mut out, style, limits))
                     .expect("a String takes everything");
-                // 100 elements of 12 fields at the most, each with its name.
+                // At most 100 elements of 12 fields, each with its name.
                 assert!(
                     out.len() < 1 << 20 && !out.chars().any(|c| c.is_control() && c != '\n'),
                     "{out:?}"
@@ -61,7 +61,7 @@ fuzz_target!(|input: &[u8]| {
             for order in [ByteOrder::Little, ByteOrder::Big] {
                 let bytes =
                     cdr::write(layout, &value, order).expect("it was read with this layout");
-                // Not-a-number does not equal itself, but its bytes do.
+                // Bytes are compared, since NaN does not equal itself.
                 let again = cdr::read(layout, &bytes).expect("it was written with this layout");
                 assert_eq!(cdr::write(layout, &again, order).ok(), Some(bytes));
             }

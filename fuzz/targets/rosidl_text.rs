@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any text is a definition of ROS 2 or an error with a place; what can be read can be written, and
-//! then says the same.
+//! Definitions of ROS 2 types: any text parses or gives an error with a place. A parsed definition
+//! can be written, and the written text means the same.
 #![no_main]
 
 use driveline_rosidl::{Catalog, Detail, TypeName, parse_idl, parse_msg, parse_srv};

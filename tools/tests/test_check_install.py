@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example that is built is the one people read."""
+"""Tests of check_install.py: the built example is the one on the page."""
 
 import sys
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from check_install import BEGIN, END, PROGRAM_BEGIN, PROGRAM_END, ROOT, CheckError, example, program  # noqa: E402
+from check_install import (  # noqa: E402
+    BEGIN,
+    END,
+    PROGRAM_BEGIN,
+    PROGRAM_END,
+    ROOT,
+    CheckError,
+    example,
+    program,
+)
 
 
 LINE = "int a;\n"
@@ -24,7 +33,13 @@ class Example(unittest.TestCase):
 
     def test_anything_else_is_refused(self):
         one = blocks()
-        for bad in (one, f"{BEGIN}{END}", f"{BEGIN}{one}{one}{END}", f"{BEGIN}{one}{END}{BEGIN}{one}{END}", f"{BEGIN}```cpp\n```{END}"):
+        for bad in (
+            one,
+            f"{BEGIN}{END}",
+            f"{BEGIN}{one}{one}{END}",
+            f"{BEGIN}{one}{END}{BEGIN}{one}{END}",
+            f"{BEGIN}```cpp\n```{END}",
+        ):
             with self.assertRaises(CheckError, msg=bad):
                 example(bad)
 
@@ -35,7 +50,9 @@ class Example(unittest.TestCase):
             example(text(21))
 
     def test_the_program_of_the_page_is_taken(self):
-        self.assertIn("int main()", program((ROOT / "docs/cpp.md").read_text(encoding="utf-8"))["cpp"])
+        self.assertIn(
+            "int main()", program((ROOT / "docs/cpp.md").read_text(encoding="utf-8"))["cpp"]
+        )
         with self.assertRaises(CheckError):
             program(f"{PROGRAM_BEGIN}```cpp\n```{PROGRAM_END}")
 

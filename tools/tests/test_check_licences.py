@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Licence expressions, read as SPDX has them."""
+"""Tests of check_licences.py: SPDX expressions and exceptions."""
 
 import sys
 import unittest
@@ -45,7 +45,9 @@ class Licences(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in found], ["viral", "silent", "odd"])
 
     def test_an_exception_is_for_one_package(self):
-        packages = [{"name": name, "version": "1.0.0", "license": "MPL-2.0"} for name in ("tool", "other")]
+        packages = [
+            {"name": name, "version": "1.0.0", "license": "MPL-2.0"} for name in ("tool", "other")
+        ]
         (line,) = violations(packages, ALLOWED, {"tool": ["MPL-2.0"]})
         self.assertTrue(line.startswith("other"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule that nothing can break is no rule: every check is shown a tree that breaks it."""
+"""Tests of check_source.py: each check fails on a tree that breaks its rule."""
 
 import subprocess
 import sys
@@ -32,17 +32,35 @@ class Layers(unittest.TestCase):
             wrong = package("driveline-types", ("driveline", kind))
             self.assertEqual(len(list(check_source.check_layers([wrong, *others]))), 1, kind)
 
-    def test_a_test_may_look_around_in_its_own_layer(self):
+    def test_a_test_may_use_any_crate_of_its_own_layer(self):
         types = package("driveline-types")
-        self.assertEqual(list(check_source.check_layers([package("driveline-derive", ("driveline-types", "dev")), types])), [])
-        self.assertEqual(len(list(check_source.check_layers([package("driveline-derive", ("driveline-types", None)), types]))), 1)
+        self.assertEqual(
+            list(
+                check_source.check_layers(
+                    [package("driveline-derive", ("driveline-types", "dev")), types]
+                )
+            ),
+            [],
+        )
+        self.assertEqual(
+            len(
+                list(
+                    check_source.check_layers(
+                        [package("driveline-derive", ("driveline-types", None)), types]
+                    )
+                )
+            ),
+            1,
+        )
 
     def test_the_laboratory_may_use_the_product_and_nothing_uses_the_laboratory(self):
         bench, cli = package("driveline-bench"), package("driveline-cli")
         for kind in (None, "build", "dev"):
             wrong = package("driveline-cli", ("driveline-bench", kind))
             (message,) = check_source.check_layers([wrong, bench])
-            self.assertIn("driveline-cli must not depend on driveline-bench, not even in tests", message)
+            self.assertIn(
+                "driveline-cli must not depend on driveline-bench, not even in tests", message
+            )
         fine = package("driveline-lab", ("driveline-bench", None), ("driveline-cli", None))
         self.assertEqual(list(check_source.check_layers([fine, bench, cli])), [])
 
@@ -50,8 +68,10 @@ class Layers(unittest.TestCase):
         (message,) = check_source.check_layers([package("driveline-misc")])
         self.assertIn("driveline-misc is in no layer", message)
 
-    def test_packages_from_elsewhere_are_of_no_concern(self):
-        self.assertEqual(list(check_source.check_layers([package("driveline-types", ("serde", None))])), [])
+    def test_foreign_packages_are_ignored(self):
+        self.assertEqual(
+            list(check_source.check_layers([package("driveline-types", ("serde", None))])), []
+        )
 
 
 class Unsafe(unittest.TestCase):
@@ -68,7 +88,8 @@ class Unsafe(unittest.TestCase):
         self.assertEqual(len(self.check("#[expect(dead_code, unsafe_code)]")), 1)
 
     def test_words_in_comments_and_literals_do_not_count(self):
-        text = '// unsafe\n/* unsafe\n */ let a = "unsafe \\" unsafe"; let b = r#"unsafe " "#; let c = \'"\'; let d = "x";\n'
+        text = '// unsafe\n/* unsafe\n */ let a = "unsafe \\" unsafe"; let b = r#"unsafe " "#; '
+        text += 'let c = \'"\'; let d = "x";\n'
         self.assertEqual(self.check(text), [])
         self.assertEqual(len(self.check(text + "unsafe {}")), 1)
         self.assertEqual(len(self.check("fn f<'a, 'b>(x: &'a str) { unsafe {} }")), 1)
@@ -80,8 +101,13 @@ class Unsafe(unittest.TestCase):
     def test_a_border_to_c_is_free_and_its_neighbours_are_not(self):
         for border in check_source.BORDERS:
             crate = border.parts[1]
-            self.assertEqual(list(check_source.check_unsafe(crate, border / "mod.rs", "unsafe {}")), [])
-            self.assertEqual(len(list(check_source.check_unsafe(crate, border.parent / "lib.rs", "unsafe {}"))), 1)
+            self.assertEqual(
+                list(check_source.check_unsafe(crate, border / "mod.rs", "unsafe {}")), []
+            )
+            self.assertEqual(
+                len(list(check_source.check_unsafe(crate, border.parent / "lib.rs", "unsafe {}"))),
+                1,
+            )
 
     def test_a_build_script_or_an_example_outside_crates_is_no_loophole(self):
         self.assertEqual(len(self.check("unsafe {}", crate=None)), 1)
@@ -99,8 +125,12 @@ class Text(unittest.TestCase):
 
     def test_length(self):
         self.assertEqual(list(check_source.check_text("f", SPDX_RS + "x\n" * 499)), [])
-        self.assertEqual([e for e, _ in check_source.check_text("f", SPDX_RS + "x\n" * 600)], [False])
-        self.assertEqual([e for e, _ in check_source.check_text("f", SPDX_RS + "x\n" * 1000)], [True])
+        self.assertEqual(
+            [e for e, _ in check_source.check_text("f", SPDX_RS + "x\n" * 600)], [False]
+        )
+        self.assertEqual(
+            [e for e, _ in check_source.check_text("f", SPDX_RS + "x\n" * 1000)], [True]
+        )
 
     def test_generated_files_may_be_long(self):
         said = "// The C ABI. Generated from crates/driveline-capi; do not edit.\n"
@@ -110,18 +140,28 @@ class Text(unittest.TestCase):
     def test_home_directories(self):
         for home in ("/" + "home/jane/x", "/" + "root/x", "/" + "Users/jane"):
             self.assertEqual(len(self.errors(SPDX_RS + f'let p = "{home}";\n')), 1, home)
-        for fine in ("$HOME/x", "https://example.org/home/jane", "$PREFIX/home/x", "../root/x", "/run/user"):
+        for fine in (
+            "$HOME/x",
+            "https://example.org/home/jane",
+            "$PREFIX/home/x",
+            "../root/x",
+            "/run/user",
+        ):
             self.assertEqual(self.errors(SPDX_RS + fine + "\n"), [], fine)
 
 
 class Tree(unittest.TestCase):
-    """The whole program on a small workspace of its own."""
+    """Runs the whole program on a small workspace."""
 
     def run_on(self, files):
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory)
             subprocess.run(["git", "init", "-q", root], check=True)
-            workspace = SPDX_SH + '[workspace]\nresolver = "3"\nmembers = ["crates/*"]\n[workspace.lints.rust]\nunsafe_code = "deny"\n'
+            workspace = (
+                SPDX_SH
+                + '[workspace]\nresolver = "3"\nmembers = ["crates/*"]\n'
+                + '[workspace.lints.rust]\nunsafe_code = "deny"\n'
+            )
             for name, text in {"Cargo.toml": workspace, **files}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
@@ -131,19 +171,28 @@ class Tree(unittest.TestCase):
 
     @staticmethod
     def crate(name, body="", dependencies="", lints="[lints]\nworkspace = true\n"):
-        manifest = f'{SPDX_SH}[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2024"\n{lints}[dependencies]\n{dependencies}'
+        manifest = (
+            f'{SPDX_SH}[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2024"\n'
+            f"{lints}[dependencies]\n{dependencies}"
+        )
         return {f"crates/{name}/Cargo.toml": manifest, f"crates/{name}/src/lib.rs": SPDX_RS + body}
 
     def test_a_good_tree_passes(self):
         files = self.crate("driveline-types") | self.crate(
-            "driveline-shm", "unsafe fn f() {}\n", 'driveline-types = { path = "../driveline-types" }\n'
+            "driveline-shm",
+            "unsafe fn f() {}\n",
+            'driveline-types = { path = "../driveline-types" }\n',
         )
         status, output = self.run_on(files)
         self.assertEqual(status, 0, output)
 
     def test_every_violation_is_named_and_fails(self):
         files = (
-            self.crate("driveline-types", "unsafe fn f() {}\n", 'driveline-shm = { path = "../driveline-shm" }\n')
+            self.crate(
+                "driveline-types",
+                "unsafe fn f() {}\n",
+                'driveline-shm = { path = "../driveline-shm" }\n',
+            )
             | self.crate("driveline-shm", lints="")
             | {"examples/x.cpp": "int main() {}\n"}
         )
@@ -159,7 +208,9 @@ class Tree(unittest.TestCase):
             self.assertIn(expected, output)
 
     def test_a_gating_test_that_depends_on_time_fails_and_a_listed_one_passes(self):
-        test = {"crates/driveline-types/tests/x.rs": SPDX_RS + "fn f() { std::thread::sleep(PACE); }\n"}
+        test = {
+            "crates/driveline-types/tests/x.rs": SPDX_RS + "fn f() { std::thread::sleep(PACE); }\n"
+        }
         status, output = self.run_on(self.crate("driveline-types") | test)
         self.assertEqual(status, 1)
         self.assertIn("crates/driveline-types/tests/x.rs:2: a sleep in a gating test", output)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/demo.sh check: what `make demo` is given is looked at before a build of minutes."""
+"""Tests of tools/demo.sh: it checks the arguments of `make demo` before the long build."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ class Check(unittest.TestCase):
         for text in ("demo: error: ", *says):
             self.assertIn(text, said)
 
-    def test_what_can_be_read_is_taken_wherever_it_is_named_from(self):
+    def test_readable_files_are_accepted_relative_to_the_caller(self):
         for name in ("drive.mp4", "yolo.cfg"):
             (self.dir / name).touch()
         self.assertEqual(self.check(), (0, ""))
@@ -39,24 +39,37 @@ class Check(unittest.TestCase):
 
     def test_a_directory_is_no_model(self):
         (self.dir / "network").mkdir()
-        self.refused("MODEL=network is a directory", "name the network's .cfg or .onnx", model="network")
+        self.refused(
+            "MODEL=network is a directory", "name the network's .cfg or .onnx", model="network"
+        )
 
     def test_a_directory_is_a_video_only_with_images_in_it(self):
         frames = self.dir / "frames"
         frames.mkdir()
         (frames / "notes.txt").touch()
-        self.refused("VIDEO=frames is a directory without images", "name a video, or a folder of images", video="frames")
+        self.refused(
+            "VIDEO=frames is a directory without images",
+            "name a video, or a folder of images",
+            video="frames",
+        )
         (frames / "0001.PNG").touch()
         self.assertEqual(self.check("frames"), (0, ""))
 
-    def test_what_is_not_there_is_refused_with_what_to_name(self):
-        self.refused("VIDEO=drive.mp4 cannot be read", f"looked from {self.dir}", "name a video", video="drive.mp4")
+    def test_a_missing_file_is_refused_with_the_valid_choices(self):
+        self.refused(
+            "VIDEO=drive.mp4 cannot be read",
+            f"looked from {self.dir}",
+            "name a video",
+            video="drive.mp4",
+        )
         self.refused("MODEL=yolo.cfg cannot be read", "leave MODEL out", model="yolo.cfg")
 
     def test_a_model_of_an_unknown_kind_is_refused_before_the_build(self):
         (self.dir / "notes.md").touch()
-        self.refused("MODEL=notes.md is no network", "name the network's .cfg or .onnx", model="notes.md")
-        self.refused("SPEED_KMH=fast is no speed", speed="fast")
+        self.refused(
+            "MODEL=notes.md is not a network", "name the network's .cfg or .onnx", model="notes.md"
+        )
+        self.refused("SPEED_KMH=fast is not a speed", speed="fast")
 
     def test_containers_need_an_engine_before_the_build(self):
         for program in ("bash", "dirname"):
@@ -65,7 +78,7 @@ class Check(unittest.TestCase):
         self.refused("containers needs a container engine", "apt-get install podman", **given)
         (self.dir / "podman").touch(mode=0o755)
         self.assertEqual(self.check(**given), (0, ""))
-        self.refused("DEPLOY=cluster is no way to deploy", DEPLOY="cluster")
+        self.refused("DEPLOY=cluster is not known", DEPLOY="cluster")
 
 
 if __name__ == "__main__":

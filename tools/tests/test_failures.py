@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of the output of `make test` must name the failed tests."""
+"""Tests of failures.py: the output of `make test` ends with the names of the failed tests."""
 
 import contextlib
 import io
@@ -47,7 +47,8 @@ running 1 test
 error: test failed, to rerun pass `-p driveline-capi --lib`
 
 Caused by:
-  process didn't exit successfully: `target/debug/deps/driveline_capi-00112233445566ff` (signal: 11, SIGSEGV: invalid memory reference)
+  process didn't exit successfully: `target/debug/deps/driveline_capi-00112233445566ff` \
+(signal: 11, SIGSEGV: invalid memory reference)
    Doc-tests driveline
 test crates/driveline/src/lib.rs - (line 7) ... FAILED
 error: 3 targets failed:
@@ -122,23 +123,30 @@ class Reading(unittest.TestCase):
         self.assertEqual(named["sdk.Reading"][0], "tests/reading_test.cpp:44: Failure")
 
     def test_unittest(self):
-        self.assertEqual(read(UNITTEST).named(), {"test_it (test_x.Case.test_it)": ["AssertionError: 1 != 2"]})
+        self.assertEqual(
+            read(UNITTEST).named(), {"test_it (test_x.Case.test_it)": ["AssertionError: 1 != 2"]}
+        )
 
     def test_experiments(self):
-        named = {"W2": ["    case 1: the account does not close"], "summary.json was not written": []}
+        named = {
+            "W2": ["    case 1: the account does not close"],
+            "summary.json was not written": [],
+        }
         self.assertEqual(read(EXPERIMENTS).named(), named)
 
-    def test_a_check_is_told_by_its_errors_or_by_what_it_said_last(self):
+    def test_a_check_is_reported_with_its_errors_or_its_last_lines(self):
         self.assertEqual(read("one\nerror: two\nthree").unnamed(), ["error: two"])
         self.assertEqual(read("one\n\ntwo").unnamed(), ["one", "two"])
 
     def test_a_reason_is_short(self):
         lines = "\n".join(["FAIL: test_it (x.y)", *["x" * 1000] * 50])
         (reason,) = read(lines).named().values()
-        self.assertEqual((len(reason), {len(line) for line in reason}), (REASON_LINES, {REASON_COLUMNS}))
+        self.assertEqual(
+            (len(reason), {len(line) for line in reason}), (REASON_LINES, {REASON_COLUMNS})
+        )
 
 
-class Telling(unittest.TestCase):
+class Reporting(unittest.TestCase):
     def step(self, *scripts, **options):
         return Step("x", "x", [["sh", "-c", s] for s in scripts], **options)
 
@@ -153,20 +161,36 @@ class Telling(unittest.TestCase):
         scripts = ["echo one; exit 1", "echo 'test result: ok. 2 passed; 0 failed; 0 ignored;'"]
         for builds, tally in ((False, Tally(2, 1)), (True, Tally(0, 1))):
             with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
-                self.assertEqual(run_step(self.step(*scripts, counts="tests", builds=builds)), tally)
+                self.assertEqual(
+                    run_step(self.step(*scripts, counts="tests", builds=builds)), tally
+                )
 
     def test_the_last_lines_name_every_failure(self):
-        failing = self.step("printf 'test a ... FAILED\\n---- a stdout ----\\npanicked at x\\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\\n'; exit 1", counts="tests")
-        status, lines = self.run_all(failing, self.step("echo 'error: no'; exit 1"), self.step("true"))
+        failing = self.step(
+            "printf 'test a ... FAILED\\n---- a stdout ----\\npanicked at x\\n"
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored;\\n'; exit 1",
+            counts="tests",
+        )
+        status, lines = self.run_all(
+            failing, self.step("echo 'error: no'; exit 1"), self.step("true")
+        )
         self.assertEqual(status, 1)
-        self.assertEqual(lines[-8:-2], ["    error: no", "", "=== failed", "FAILED x: a", "FAILED x", ""])
+        self.assertEqual(
+            lines[-8:-2], ["    error: no", "", "=== failed", "FAILED x: a", "FAILED x", ""]
+        )
         self.assertIn("    panicked at x", lines)
         self.assertEqual(lines[-1], "2 passed, 2 failed")
 
-    def test_where_nothing_fails_nothing_is_told(self):
+    def test_without_a_failure_nothing_is_reported(self):
         status, lines = self.run_all(self.step("true"))
         self.assertEqual(status, 0)
-        self.assertFalse([line for line in lines if "FAILED" in line or line.startswith("===") and "failed" in line])
+        self.assertFalse(
+            [
+                line
+                for line in lines
+                if "FAILED" in line or line.startswith("===") and "failed" in line
+            ]
+        )
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class Circles(unittest.TestCase):
     def test_re_exports_tests_comments_and_strings_are_no_use(self):
         files = {
             "lib.rs": "mod a;\npub use a::A;\npub const N: u8 = 1;",
-            "a.rs": "// crate::N\npub struct A;\nconst S: &str = \"crate::N\";\n"
+            "a.rs": '// crate::N\npub struct A;\nconst S: &str = "crate::N";\n'
             "#[cfg(test)]\nmod tests {\n    use crate::N;\n    fn f() {}\n}\n",
         }
         self.assertEqual(self.circle(files), [])

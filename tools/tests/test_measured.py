@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is published about reliability is what was measured, of one commit, and counts every failure."""
+"""Tests of measured.py: published results are of one commit and count every failure."""
 
 import contextlib
 import io
@@ -31,7 +31,10 @@ def entry(step="hosts-long", number=1, failed=0, times=(), commit="c1", date="20
 
 class Reading(unittest.TestCase):
     def test_lines_of_tests(self):
-        line = "MEASURED: after 3 s, heard again: after 152.31ms (2s promised; without a processor for up to 0.00ns)"
+        line = (
+            "MEASURED: after 3 s, heard again: after 152.31ms "
+            "(2s promised; without a processor for up to 0.00ns)"
+        )
         expected = {"what": "after 3 s, heard again", "took_s": 0.15231, "promised_s": 2.0}
         found = read(line)
         self.assertEqual(found["what"], expected["what"])
@@ -44,7 +47,7 @@ class Reading(unittest.TestCase):
             self.assertIsNone(read(other))
 
 
-class Telling(unittest.TestCase):
+class Reporting(unittest.TestCase):
     def test_only_the_commit_that_was_measured_last_counts(self):
         entries = [entry(commit="old"), entry(commit="new"), entry(commit="new", number=2)]
         self.assertEqual(newest(entries), entries[1:])
@@ -70,7 +73,7 @@ class Telling(unittest.TestCase):
         self.assertAlmostEqual(most_failures(1), 0.95)
         self.assertAlmostEqual(most_failures(299), 0.01, places=4)
 
-    def test_times_of_all_rounds_are_told_with_the_longest(self):
+    def test_times_of_all_rounds_are_reported_with_the_longest(self):
         rounds = [
             entry(number=n, times=[("heard | again", took, 2.0)])
             for n, took in ((1, 0.1), (2, 2.5), (3, 0.3))
@@ -98,9 +101,11 @@ class Writing(unittest.TestCase):
             page.write_text(self.PAGE)
             if entries:
                 results.write_text("".join(json.dumps(e) + "\n" for e in entries))
-            with mock.patch("measured.PAGE", page), mock.patch(
-                "measured.RESULTS", results
-            ), contextlib.redirect_stderr(io.StringIO()) as said:
+            with (
+                mock.patch("measured.PAGE", page),
+                mock.patch("measured.RESULTS", results),
+                contextlib.redirect_stderr(io.StringIO()) as said,
+            ):
                 return main(["--write"]), page.read_text(), said.getvalue()
 
     def test_results_of_no_commit_are_not_published(self):

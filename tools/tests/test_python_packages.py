@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of Python packages is made when it is not what it should be, and only then."""
+"""Tests of python_packages.py: the environment is made only if it is missing or outdated."""
 
 import contextlib
 import io
@@ -22,9 +22,15 @@ class Environment(unittest.TestCase):
         self.environment = Path(directory.name) / "python"
 
     def run_main(self, pip=None):
-        """Exit status, and whether pip was called."""
-        with mock.patch("venv.create", lambda at, with_pip: Path(at).mkdir()), mock.patch("subprocess.run", side_effect=pip) as run:
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as self.said:
+        """Returns (exit status, true if pip was called)."""
+        with (
+            mock.patch("venv.create", lambda at, with_pip: Path(at).mkdir()),
+            mock.patch("subprocess.run", side_effect=pip) as run,
+        ):
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()) as self.said,
+            ):
                 return python_packages.main([self.requirements, self.environment]), run.called
 
     def test_it_is_made_once_and_again_when_the_list_changes(self):
@@ -33,7 +39,7 @@ class Environment(unittest.TestCase):
         self.requirements.write_text("one==2\n")
         self.assertEqual(self.run_main(), (0, True))
 
-    def test_a_failure_is_told_and_tried_again(self):
+    def test_a_failure_is_reported_and_tried_again(self):
         self.assertEqual(self.run_main(pip=OSError("no network")), (1, True))
         self.assertIn("no network", self.said.getvalue())
         self.assertEqual(self.run_main(), (0, True))

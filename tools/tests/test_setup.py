@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/setup.sh on machines that lack this or that: the system's commands are replaced by ones that take notes."""
+"""Tests of tools/setup.sh on machines that lack something.
+
+Stand-ins that record their calls replace the system's commands.
+"""
 
 import shutil
 import subprocess
@@ -13,10 +16,23 @@ REAL_TOOLS = ["bash", "sh", "cat", "sed", "sort", "head", "printf", "dirname", "
 
 
 class Machine:
-    """A PATH with the few real programs the script needs, and stand-ins for programs that would change the system."""
+    """A PATH with the real programs that the script needs, and with stand-ins.
 
-    def __init__(self, directory, *, missing=(), cargo="1.95.0", root=True, sudo=False, rustup=False, components=True,
-                 refused=()):
+    Stand-ins replace programs that would change the system.
+    """
+
+    def __init__(
+        self,
+        directory,
+        *,
+        missing=(),
+        cargo="1.95.0",
+        root=True,
+        sudo=False,
+        rustup=False,
+        components=True,
+        refused=(),
+    ):
         self.bin = Path(directory) / "bin"
         self.bin.mkdir()
         self.notes = Path(directory) / "notes"
@@ -25,15 +41,25 @@ class Machine:
             (self.bin / tool).symlink_to(shutil.which(tool))
         absent = " ".join(missing) or "-"
         self.stand_in("id", f"echo {0 if root else 1000}")
-        self.stand_in("dpkg-query", f'for m in {absent}; do [ "${{!#}}" = "$m" ] && exit 1; done; printf installed')
+        self.stand_in(
+            "dpkg-query",
+            f'for m in {absent}; do [ "${{!#}}" = "$m" ] && exit 1; done; printf installed',
+        )
         unknown = " ".join(refused) or "-"
-        self.stand_in("apt-get", self.note("apt-get") + f'; for r in {unknown}; do case " $* " in *" $r "*) exit 100 ;; esac; done')
+        self.stand_in(
+            "apt-get",
+            self.note("apt-get")
+            + f'; for r in {unknown}; do case " $* " in *" $r "*) exit 100 ;; esac; done',
+        )
         self.stand_in("curl", self.note("curl") + "; exit 22")
         if sudo:
             self.stand_in("sudo", self.note("sudo") + '; "$@"')
         if cargo:
             other = "exit 0" if components else "exit 1"
-            self.stand_in("cargo", f'case $1 in --version) echo "cargo {cargo} (x 2026)" ;; *) {other} ;; esac')
+            self.stand_in(
+                "cargo",
+                f'case $1 in --version) echo "cargo {cargo} (x 2026)" ;; *) {other} ;; esac',
+            )
         if rustup:
             newer = 'printf "#!/bin/bash\\necho cargo 1.99.0\\n" > ' + f'"{self.bin}/cargo"'
             self.stand_in("rustup", self.note("rustup") + f'; [ "$1" != toolchain ] || {newer}')
@@ -47,8 +73,14 @@ class Machine:
         path.chmod(0o755)
 
     def setup(self, what):
-        environment = {"PATH": str(self.bin), "HOME": str(self.bin.parent), "CARGO_HOME": str(self.bin.parent)}
-        done = subprocess.run(["bash", SETUP, what], env=environment, capture_output=True, text=True)
+        environment = {
+            "PATH": str(self.bin),
+            "HOME": str(self.bin.parent),
+            "CARGO_HOME": str(self.bin.parent),
+        }
+        done = subprocess.run(
+            ["bash", SETUP, what], env=environment, capture_output=True, text=True
+        )
         return done.returncode, done.stdout + done.stderr, self.notes.read_text()
 
 
@@ -57,10 +89,10 @@ class Setup(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             return Machine(directory, **machine).setup(what)
 
-    def test_where_everything_is_there_it_is_silent_and_does_nothing(self):
+    def test_on_a_complete_machine_it_is_silent_and_does_nothing(self):
         self.assertEqual(self.run_on(), (0, "", ""))
 
-    def test_only_what_is_missing_is_installed_and_it_says_why(self):
+    def test_only_missing_packages_are_installed_with_a_reason(self):
         status, said, did = self.run_on(missing=["ninja-build", "libgtest-dev"])
         self.assertEqual(status, 0, said)
         self.assertRegex(did, r"apt-get install .* ninja-build libgtest-dev\n")
@@ -100,7 +132,7 @@ class Setup(unittest.TestCase):
         self.assertEqual(status, 0, said)
         self.assertRegex(said, "run as root: apt-get install cyclonedds-dev libroscpp-dev")
         self.assertNotIn("apt-get install", did)
-        # What every peer needs is another matter.
+        # A package that every peer needs is required.
         status, said, _ = self.run_on("peers", missing=["libxxhash-dev"], refused=["libxxhash-dev"])
         self.assertNotEqual(status, 0)
         self.assertIn("apt-get could not install", said)
@@ -111,12 +143,16 @@ class Setup(unittest.TestCase):
             status, said, did = self.run_on(suite, missing=["libclang-dev"])
             self.assertEqual(status, 0, said)
             self.assertIn("apt-get install -y -q --no-install-recommends libclang-dev", did)
-        self.assertRegex((ROOT / "Makefile").read_text(), r"(?m)^gateways:.*\n\t@tools/setup.sh engines\n")
+        self.assertRegex(
+            (ROOT / "Makefile").read_text(), r"(?m)^gateways:.*\n\t@tools/setup.sh engines\n"
+        )
 
     def test_an_old_rust_of_rustup_is_left_alone_outside_this_directory(self):
         status, said, did = self.run_on(cargo="1.70.0", rustup=True)
         self.assertEqual(status, 0, said)
-        self.assertEqual(did, "rustup toolchain install stable --profile minimal\nrustup override set stable\n")
+        self.assertEqual(
+            did, "rustup toolchain install stable --profile minimal\nrustup override set stable\n"
+        )
 
     def test_a_missing_rust_is_fetched_and_a_failure_to_do_so_is_said(self):
         for cargo in (None, "1.70.0"):
@@ -137,7 +173,7 @@ class Setup(unittest.TestCase):
     def test_the_package_lists_are_well_formed(self):
         seen = set()
         for name in ("demo", "test", "compilers", "gateways", "engines", "peers", "middleware"):
-            # Peers are set up by themselves, and so is what builds gateways.
+            # Lists of peers and of builds of gateways are installed alone.
             seen = set() if name in ("engines", "peers") else seen
             for line in (ROOT / f"tools/packages/{name}.txt").read_text().splitlines():
                 if line and not line.startswith("#"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slow test must have its line in the table, with its own seconds."""
+"""Tests of slowest.py: a slow test has a line in the table, with its own seconds."""
 
 import io
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that fails once in thirty runs must be found, and never be run again to pass."""
+"""Tests of steady.py: a rare failure is found, and a failed run is never repeated."""
 
 import contextlib
 import io
@@ -15,7 +15,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import steady  # noqa: E402
-from steady import (
+from steady import (  # noqa: E402
     Load,
     Program,
     Runner,
@@ -27,10 +27,10 @@ from steady import (
     schedule,
     split,
     table,
-)  # noqa: E402
+)
 from test_steps import MEASURED_TEST, STEPS, Step  # noqa: E402
 
-# A failure only.
+# Only a failure takes that long.
 PATIENCE_S = 60
 
 
@@ -46,7 +46,15 @@ def artifact(crate, kind, name, executable, test=True):
 
 
 class Finding(unittest.TestCase):
-    FILTERS = {"kill_campaign", "protocol_world", "torn", "hostile_", "stopped::", "torn::", MEASURED_TEST}
+    FILTERS = {
+        "kill_campaign",
+        "protocol_world",
+        "torn",
+        "hostile_",
+        "stopped::",
+        "torn::",
+        MEASURED_TEST,
+    }
 
     def test_filters_go_to_the_program_and_the_rest_to_cargo(self):
         words = [
@@ -168,8 +176,8 @@ class Scene(unittest.TestCase):
 
 class Running(Scene):
     def test_so_many_run_at_the_same_time_and_no_more(self):
-        # Each waits until three have come, which never ends if fewer run; a fourth would be seen.
-        # A minute at most, also if this test is killed.
+        # Each waits until three have started. With fewer, the wait would not end; a fourth would be
+        # seen. The wait ends after a minute, also if this test is killed.
         wait = "n=0; until [ -e go ] || [ $n -ge 6000 ]; do sleep 0.01; n=$((n+1)); done"
         script = f"mkdir in; mkdir here.$$; {wait}; rmdir here.$$"
         runner = self.runner([self.program("a", script)], at_once=3)
@@ -185,7 +193,10 @@ class Running(Scene):
 
     def test_the_one_failure_is_found_with_what_it_said(self):
         # Fails the third time.
-        script = "echo x >> count; test $(wc -l < count) -ne 3 || { echo 'test a ... FAILED'; echo 'why'; exit 101; }"
+        script = (
+            "echo x >> count; test $(wc -l < count) -ne 3 || "
+            "{ echo 'test a ... FAILED'; echo 'why'; exit 101; }"
+        )
         runner = self.runner([self.program("a", script)], at_once=1)
         self.assertEqual(runner.run(schedule(["a"], 5, 1)), 0)
         (failed,) = runner.state.failed()
@@ -265,15 +276,19 @@ class Whole(Scene):
             self.program(name, script) for name, script in (scripts or {"a": "true"}).items()
         ]
         steps = [Step("s", "s", []), Step("g", "g", [], suite="gateways"), Step("loom", "l", [])]
-        with mock.patch(
-            "steady.find", side_effect=lambda steps: self.found(steps) or programs
-        ), mock.patch("steady.STEPS", steps):
-            with mock.patch("steady.KEPT", self.directory), mock.patch(
-                "steady.commit", return_value="c1"
-            ), mock.patch("leftovers.since", return_value=[]):
-                with contextlib.redirect_stdout(
-                    io.StringIO()
-                ) as output, contextlib.redirect_stderr(output):
+        with (
+            mock.patch("steady.find", side_effect=lambda steps: self.found(steps) or programs),
+            mock.patch("steady.STEPS", steps),
+        ):
+            with (
+                mock.patch("steady.KEPT", self.directory),
+                mock.patch("steady.commit", return_value="c1"),
+                mock.patch("leftovers.since", return_value=[]),
+            ):
+                with (
+                    contextlib.redirect_stdout(io.StringIO()) as output,
+                    contextlib.redirect_stderr(output),
+                ):
                     status = main(["--load", "0", *arguments])
         return status, output.getvalue()
 
@@ -322,7 +337,10 @@ class Burning(unittest.TestCase):
         self.assertFalse(any(os.path.exists(f"/proc/{pid}") for pid in pids))
 
     def test_it_ends_with_the_process_that_has_started_it(self):
-        script = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {steady.BURN!r}, '1']).pid)"
+        script = (
+            "import subprocess, sys; "
+            f"print(subprocess.Popen([sys.executable, '-c', {steady.BURN!r}, '1']).pid)"
+        )
         done = steady.subprocess.run(
             [sys.executable, "-c", script.replace("'1'", "str(__import__('os').getpid())")],
             capture_output=True,

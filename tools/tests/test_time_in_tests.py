@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A test whose verdict a slow machine changes must be seen; one that says why, or that was there before, passes."""
+"""Tests of time_in_tests.py: places that depend on time are found unless they give a reason."""
 
 import sys
 import unittest
@@ -7,14 +7,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from check_source import without_comments_and_strings as strip  # noqa: E402
-from time_in_tests import (
+from time_in_tests import (  # noqa: E402
     all_places,
     blank_python,
     check,
     lowered,
     places,
     read_allowed,
-)  # noqa: E402
+)
 
 
 def of_rust(*lines):
@@ -111,7 +111,8 @@ class Others(unittest.TestCase):
         )
         self.assertEqual(
             self.places(
-                "run(x, timeout=900)\nrun(x, timeout=PATIENCE_S)\n# time.sleep(1)\na = 'time.sleep(1)'\n",
+                "run(x, timeout=900)\nrun(x, timeout=PATIENCE_S)\n"
+                "# time.sleep(1)\na = 'time.sleep(1)'\n",
                 ".py",
             ),
             [],
@@ -123,7 +124,10 @@ class Others(unittest.TestCase):
         self.assertEqual(list(places(text, blank_python(text), ".py")), [(4, "a sleep")])
 
     def test_cpp(self):
-        text = "std::this_thread::sleep_for(slow);\ncondition.wait_for(lock, 20ms);\nclient.wait_for_server(1ms);\nclient.wait_for_server(60s);\n"
+        text = (
+            "std::this_thread::sleep_for(slow);\ncondition.wait_for(lock, 20ms);\n"
+            "client.wait_for_server(1ms);\nclient.wait_for_server(60s);\n"
+        )
         self.assertEqual(
             self.places(text, ".cpp"), ["a sleep", "a short time-out", "a short time-out"]
         )
@@ -139,7 +143,8 @@ class Files(unittest.TestCase):
 
     def test_tests_are_directories_of_that_name_and_modules_for_tests(self):
         files = {
-            "crates/a/src/lib.rs": '#[cfg(test)]\nmod model;\nmod worker;\n#[cfg(all(test, unix))]\n#[path = "other_tests.rs"]\nmod tests;\n',
+            "crates/a/src/lib.rs": "#[cfg(test)]\nmod model;\nmod worker;\n"
+            '#[cfg(all(test, unix))]\n#[path = "other_tests.rs"]\nmod tests;\n',
             "crates/a/src/model.rs": "mod world;\n",
             "crates/a/src/model/world.rs": self.SLEEP,
             "crates/a/src/other_tests.rs": self.SLEEP,

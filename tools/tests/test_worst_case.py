@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of worst cases, from the lines that the lab writes."""
+"""Tests of worst_case.py: the table from results.csv of the lab."""
 
 import sys
 import unittest
@@ -8,11 +8,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import worst_case
 
-HEAD = "experiment,case,role,cell,system,what,subject,unit,n,min,mean,sd,p25,p50,p75,p95,p99,p99_9,p99_99,max,skewness,excess_kurtosis,value"
+HEAD = (
+    "experiment,case,role,cell,system,what,subject,unit,n,min,mean,sd,p25,p50,p75,p95,p99,"
+    "p99_9,p99_99,max,skewness,excess_kurtosis,value"
+)
 
 
 def row(case, role, system, p999, what="transport"):
-    return f"worst-case,{case},{role},,{system},{what},all,ns,1000,1,1,1,1,1,1,1,1,{p999},{p999 + 1000},{p999 + 2000},,,"
+    return (
+        f"worst-case,{case},{role},,{system},{what},all,ns,1000,1,1,1,1,1,1,1,1,"
+        f"{p999},{p999 + 1000},{p999 + 2000},,,"
+    )
 
 
 class Table(unittest.TestCase):

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Joins the records of the ends of a run, and checks that nothing is left over.
+//! Joins the records of the ends of a run, and checks that they account for every sample.
 //!
 //! scheduled = sent + not sent, and sent = received + missed, for every subscriber; else the run is
-//! invalid, with the reason. The receiving end counts received samples, the sending end sent ones,
-//! and the stamps of both are matched sample by sample, so a mistake in any of them shows. The
+//! invalid, with the reason. The receiving end counts received samples, the sending end counts sent
+//! ones, and the stamps of both are matched sample by sample, so an error in any of them shows. The
 //! ends' reports are not trusted: counts must fit their stamps, and stamps must be in the order of
 //! events.
 
-mod told;
+mod results;
 
-pub(crate) use told::LostRounds;
-pub use told::{Account, Sample};
+pub(crate) use results::LostRounds;
+pub use results::{Account, Sample};
 
 use crate::harness::{End, Job, Pace, Payload, ReceivedRow, Role, SentRow, read_rows};
 use crate::metric::Metric;
@@ -78,7 +78,7 @@ fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// More rows than an end has, even if the middleware repeats some.
+/// Maximum number of rows of an end, with a margin for middleware that repeats samples.
 fn rows_at_most(job: &Job) -> usize {
     (job.warm_up + job.messages).saturating_mul(2) as usize + 1000
 }
@@ -93,8 +93,8 @@ fn received_rows(job: &Job, end: &End) -> Result<Vec<ReceivedRow>> {
     read_rows(path, rows_at_most(job)).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Everything published must be received or reported missed. Both sides counted on their own, first
-/// sample and end mark included.
+/// Checks that every published sample was received or reported missed. Both sides counted
+/// independently, with the first sample and the end mark.
 fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
     let accounted = end.received.saturating_add(end.missed);
     if accounted != published {
@@ -110,8 +110,8 @@ fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
     }
 }
 
-/// Processor time of an end for each counted sample that was sent, whatever became of it; nothing
-/// if the end cannot attribute any.
+/// Returns the processor time of an end for each counted sample that was sent, received or not;
+/// nothing if the end cannot attribute any.
 fn per_sent(end: &End, sent: u64) -> Option<f64> {
     (end.cpu_samples > 0 && sent > 0).then(|| end.cpu_ns as f64 / sent as f64)
 }
@@ -163,7 +163,7 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
     let [asked, heard, answered, returned] = rows;
     check_balance("the answering end", ping.published, echo, a);
     let Some(unanswered) = ping.unanswered else {
-        // A program that knows of no losses: nothing may be lost.
+        // A program that reports no losses: nothing may be lost.
         check_balance("the asking end", echo.published, ping, a);
         if [asked, heard, answered, returned] != [rounds; 4] {
             a.invalid.push(format!(
@@ -215,13 +215,13 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
     a.lost_rounds = (unanswered > 0 || lost != LostRounds::default()).then_some(lost);
 }
 
-/// Returns whether the stamps of filling exist and are in order: a missing stamp is 0, and an
+/// Returns true if the stamps of filling exist and are in order. A missing stamp is 0, and an
 /// interval from it would be far too long.
 fn filling_in_order(s: &SentRow) -> bool {
     s.before_fill > 0 && s.before_fill <= s.before_publish
 }
 
-/// Returns whether the stamps of a sample at its receiver exist and are in order; a sample that was
+/// Returns true if the stamps of a sample at its receiver exist and are in order. A sample that was
 /// not copied or read has none.
 fn arrival_in_order(r: &ReceivedRow) -> bool {
     let in_hand = r.in_hand.max(r.copied);
@@ -237,7 +237,7 @@ struct Round {
     returned: Option<ReceivedRow>,
 }
 
-/// Joins the rows of both ends by their numbers; nothing if some do not belong together.
+/// Joins the rows of both ends by their numbers; returns nothing if some do not match.
 fn join_rounds(
     asked: Vec<SentRow>,
     heard: Vec<ReceivedRow>,
@@ -295,7 +295,7 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
         let sent = |s: &SentRow| {
             if filled { filling_in_order(s) } else { s.before_publish == 0 || filling_in_order(s) }
         };
-        // Where its payload is not handled, the other end takes no stamps of a question.
+        // If its payload is not handled, the other end takes no stamps of a question.
         let heard = |question: &ReceivedRow| {
             question.in_hand.max(question.copied) == 0 || arrival_in_order(question)
         };
@@ -526,7 +526,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
     Ok(())
 }
 
-/// Times that cannot be are not figures, however plausible the others are.
+/// Makes the run invalid if stamps are impossible: the other figures are not trusted either.
 fn refuse_stamps(who: &str, wrong: usize, what: &str, a: &mut Account) {
     if wrong > 0 {
         a.invalid.push(format!(
@@ -536,9 +536,9 @@ fn refuse_stamps(who: &str, wrong: usize, what: &str, a: &mut Account) {
     }
 }
 
-/// Returns how many payloads a subscriber had to verify: one for each row, and the first sample's.
-/// The end mark has none, and is not subtracted from the received samples: it can be lost like any
-/// other, and where only the end mark came there was no first sample.
+/// Returns the number of payloads that a subscriber had to verify: one for each row, and the first
+/// sample's. The end mark has no payload. It is not subtracted from the received samples, because
+/// it can be lost, and if only the end mark came there was no first sample.
 fn payloads_received(end: &End, rows: u64) -> u64 {
     let first_came = rows > 0 || end.received > 1 || end.first_sample_ns.is_some();
     rows + u64::from(first_came)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accounts of runs that went well, and of runs that did not.
+//! Accounts of valid and invalid runs.
 
 use super::*;
 use crate::harness::{PROTOCOL, Reach, Reliability, System, Take, Wait, write_rows};
@@ -173,7 +173,7 @@ fn processor_time_is_that_of_both_ends_for_each_sample_that_was_sent() {
         (a.publisher_cpu_ns_per_sample, a.subscriber_cpu_ns_per_sample),
         (Some(2_000.0), Some(1_500.0))
     );
-    // What an end cannot attribute is unknown, and not nothing.
+    // Processor time that an end cannot attribute is unknown, not zero.
     ends[0].cpu_samples = 0;
     ends[1].cpu_samples = 0;
     ends[2].cpu_samples = 0;
@@ -252,7 +252,7 @@ fn whatever_is_lost_at_the_end_as_many_payloads_are_verified_as_came() {
     closes(&[], 0, 7, 0, None);
     let too_few = account(&sent, 6, 1, 5, Some(1)).invalid;
     assert_eq!(too_few, ["5 payloads were verified of 6 received"]);
-    // A missing count for a lost end mark is the only error then.
+    // Then a missing count for a lost end mark is the only error.
     let silent = account(&sent, 6, 0, 6, Some(1)).invalid;
     assert!(
         matches!(silent.as_slice(), [only] if only.contains("1 are lost without a word")),
@@ -298,8 +298,7 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
     assert_eq!(a.samples[&Metric::Transport], [60; 3]);
     assert_eq!(a.samples[&Metric::FillAndTransport], [100; 3]);
     assert_eq!(a.samples[&Metric::Read], [60; 3]);
-    // A program that knows of no losses has none: an answer that is missing at its asking end is
-    // one.
+    // A program that reports no losses has none: a missing answer at its asking end is one.
     let lost = b.account(&[End { received: 5, ..ping.clone() }, echo.clone()]);
     assert!(
         lost.invalid[0].contains("the asking end") && lost.lost_rounds.is_none(),
@@ -347,7 +346,7 @@ fn an_end_with_a_false_report_is_invalid() {
         let invalid = b.account(&[subscriber, publisher]).invalid.join("; ");
         assert!(invalid.contains(says), "{says}: {invalid}");
     }
-    // In a ping-pong, too.
+    // The same in a ping-pong.
     let mut b = bench(Payload::Untouched);
     b.job.pace = Pace::PingPong;
     let file = |name: &str, at: u64| {
@@ -357,7 +356,7 @@ fn an_end_with_a_false_report_is_invalid() {
         write_rows(&path, &(1..=5).map(row).collect::<Vec<_>>()).unwrap();
         Some(path)
     };
-    // What stands in the place of `in_hand` is `before_fill`.
+    // The place of `in_hand` has `before_fill`.
     let ping = End {
         sent_file: file("a", 1000),
         received_file: file("r", 900),
@@ -381,7 +380,7 @@ mod foreign {
     use crate::harness::{Event, Row};
     use proptest::prelude::*;
 
-    /// Counts as honest ends have them, and any.
+    /// Counts as correct ends have them, and arbitrary ones.
     fn count() -> impl Strategy<Value = u64> {
         prop_oneof![8 => 0u64..10, 1 => any::<u64>()]
     }
@@ -401,7 +400,8 @@ mod foreign {
                 }
                 rows
             });
-        prop_oneof![1 => Just(None), 6 => numbered.prop_map(Some), 2 => prop::collection::vec(row, 0..8).prop_map(Some)]
+        let unordered = prop::collection::vec(row, 0..8);
+        prop_oneof![1 => Just(None), 6 => numbered.prop_map(Some), 2 => unordered.prop_map(Some)]
     }
 
     fn role() -> impl Strategy<Value = Role> {
@@ -415,17 +415,18 @@ mod foreign {
         ])
     }
 
-    type Told = (Role, usize, [u64; 11], Option<Vec<[u64; 5]>>, Option<Vec<[u64; 5]>>, Option<u64>);
+    type DescribedEnd =
+        (Role, usize, [u64; 11], Option<Vec<[u64; 5]>>, Option<Vec<[u64; 5]>>, Option<u64>);
 
-    fn end() -> impl Strategy<Value = Told> {
+    fn end() -> impl Strategy<Value = DescribedEnd> {
         (role(), 0usize..3, counts(), rows(), rows(), prop::option::of(count()))
     }
 
-    /// As it comes from another process: as a line.
+    /// Report in the form in which it comes from another process: a line.
     fn heard(
         dir: &std::path::Path,
         number: usize,
-        (role, index, c, sent, received, unanswered): Told,
+        (role, index, c, sent, received, unanswered): DescribedEnd,
     ) -> End {
         let file = |name: &str, rows: Option<Vec<[u64; 5]>>| {
             let path = dir.join(format!("{name}-{number}"));
@@ -436,9 +437,12 @@ mod foreign {
             })
         };
         let line = serde_json::json!({"event": "done", "ends": [{
-            "role": role, "index": index, "sent_file": file("sent", sent), "received_file": file("received", received),
-            "published": c[0], "first_sequence": c[1], "counted_from": c[2], "not_sent": {"no memory": c[3]}, "received": c[4], "missed": c[5],
-            "unanswered": unanswered, "late": c[6], "verified": c[7], "mismatched": c[8], "cpu_ns": c[9], "cpu_samples": c[10], "wake_calls": c[9],
+            "role": role, "index": index,
+            "sent_file": file("sent", sent), "received_file": file("received", received),
+            "published": c[0], "first_sequence": c[1], "counted_from": c[2],
+            "not_sent": {"no memory": c[3]}, "received": c[4], "missed": c[5],
+            "unanswered": unanswered, "late": c[6], "verified": c[7], "mismatched": c[8],
+            "cpu_ns": c[9], "cpu_samples": c[10], "wake_calls": c[9],
             "first_sample_ns": c[10], "of another version": [null],
         }]});
         match serde_json::from_str(&line.to_string()).unwrap() {
@@ -454,13 +458,18 @@ mod foreign {
         /// closes.
         #[test]
         fn a_valid_account_closes_whatever_ends_report(
-            told in prop::collection::vec(end(), 0..5), closed: bool, filled: bool, subscribers in 1usize..3,
+            described in prop::collection::vec(end(), 0..5),
+            closed: bool,
+            filled: bool,
+            subscribers in 1usize..3,
             shape in prop::sample::select(vec![Role::Publisher, Role::SameThread, Role::Memcpy])
         ) {
             let b = bench(if filled { Payload::Filled } else { Payload::Untouched });
             let pace = if closed { Pace::PingPong } else { Pace::RateHz(100.0) };
-            let job = Job { role: shape, pace, subscribers: if closed { 1 } else { subscribers }, ..b.job.clone() };
-            let ends: Vec<End> = told.into_iter().enumerate().map(|(i, t)| heard(b.dir.path(), i, t)).collect();
+            let subscribers = if closed { 1 } else { subscribers };
+            let job = Job { role: shape, pace, subscribers, ..b.job.clone() };
+            let read = |(i, t)| heard(b.dir.path(), i, t);
+            let ends: Vec<End> = described.into_iter().enumerate().map(read).collect();
             let Ok(a) = account(&job, &ends, 0) else { return Ok(()) };
             prop_assert!(a.stamps.len() <= 2 * rows_at_most(&job) * 5);
             if !a.invalid.is_empty() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two hosts on one machine: two network namespaces and the cable between them, made for one run
-//! and gone with it.
+//! Two hosts on one machine: two network namespaces and a cable between them, made for one run and
+//! removed after it.
 
 use crate::harness::HOSTS;
 use crate::observations::Observations;
@@ -14,9 +14,8 @@ use std::time::Duration;
 
 /// The cable's two ends have the same name, each in its namespace.
 const DEVICE: &str = "dl0";
-/// For what rate a delayed link has room: more than a relay carries, so that its memory stays
-/// within 256 MiB for each direction as long as the delay stays within half a second, which
-/// scenarios see to.
+/// Rate for which a delayed link has room: more than a relay carries. So its memory stays within
+/// 256 MiB for each direction while the delay is at most half a second, which scenarios ensure.
 const RELAYED_MBIT: u32 = 4000;
 
 /// Properties of the cable between two hosts.
@@ -42,7 +41,7 @@ impl CableSpec {
     }
 }
 
-/// Two hosts and what is between them.
+/// Two hosts and the connection between them.
 #[derive(Debug)]
 pub(crate) struct Cable {
     /// Relay of a delayed link. Its devices keep the namespaces alive, so it is dropped first.
@@ -51,17 +50,17 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    /// Lays a cable.
+    /// Makes a cable.
     ///
     /// # Errors
-    /// What was refused, and what is needed for it.
+    /// The refusal of the kernel, and the requirements of the cable.
     pub(crate) fn new(spec: CableSpec) -> Result<Self> {
         let hosts = [Namespace::new()?, Namespace::new()?];
         let relay = lay(spec, &hosts).context("cannot make two hosts with a cable between them")?;
         Ok(Self { relay, hosts })
     }
 
-    /// A program on one of the hosts. It is this very process that becomes the program.
+    /// Returns a command for a program on one of the hosts. The same process becomes the program.
     pub(crate) fn command(&self, side: usize, program: &Path) -> Command {
         let [nsenter, within, end] = self.hosts[side].command_prefix();
         let mut command = Command::new(nsenter);
@@ -69,7 +68,7 @@ impl Cable {
         command
     }
 
-    /// Records a relay's losses, which are not the middleware's, and that a run does not count if
+    /// Records the losses of a relay, which are not the middleware's, and makes a run invalid if
     /// its relay has ended.
     pub(crate) fn report(&self, observations: &mut Observations) {
         for (host, direction) in self.relay.iter().flat_map(TapRelay::figures).enumerate() {
@@ -90,7 +89,7 @@ impl Cable {
         observations.invalid.extend(self.ended());
     }
 
-    /// Returns why it carries nothing any more in one direction, if so.
+    /// Returns the reason if it no longer carries data in one direction.
     pub(crate) fn ended(&self) -> Option<String> {
         let directions = self.relay.as_ref()?.figures().into_iter().enumerate();
         directions
@@ -123,8 +122,9 @@ fn lay(spec: CableSpec, [a, b]: &[Namespace; 2]) -> Result<Option<TapRelay>> {
     Ok(relay)
 }
 
-/// Returns why two hosts are not possible here; nothing if they are. It tries, which blocks for
-/// some tens of milliseconds, once for each cable in a process.
+/// Returns the reason why two hosts are not possible on this machine, or nothing. It makes a cable
+/// to find out, which blocks for some tens of milliseconds, once for each kind of cable in a
+/// process.
 #[must_use]
 pub fn cable_refused(spec: CableSpec) -> Option<String> {
     static KNOWN: Mutex<Vec<(CableSpec, Option<String>)>> = Mutex::new(Vec::new());
@@ -189,12 +189,12 @@ mod tests {
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn losses_of_a_relay_are_reported_and_a_run_whose_relay_ended_does_not_count() {
         let cable = Cable::new(CableSpec { delay_ms: 1.0, ..CableSpec::default() }).unwrap();
-        let told = || {
+        let measured = || {
             let mut observations = Observations::default();
             cable.report(&mut observations);
             observations
         };
-        let sound = told();
+        let sound = measured();
         let names: Vec<&str> = sound.counters.keys().map(String::as_str).collect();
         assert_eq!(
             names,
@@ -219,7 +219,7 @@ mod tests {
             // time: a pause between polls; only the time-out of 60 s ends them
             std::thread::sleep(Duration::from_millis(1));
         }
-        let ended = told();
+        let ended = measured();
         assert_eq!(
             (
                 ended.counters["cable: ended, from host 0"],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes that were started: what they say, and how they end, without trust that they are brief,
-//! polite, or end at all.
+//! Started processes: their output and their end. They are not trusted to print short lines, to
+//! print valid text, or to end.
 
 use driveline::types::text::{is_plain, plain};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Most bytes of a line that is heard.
+/// Maximum length of a line that is read, in bytes.
 const LINE_MAX: u64 = 16 << 20;
 /// Time in which a process that has closed its output must end.
 const LEAVES: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ const LEAVES: Duration = Duration::from_secs(5);
 /// [`ErrorKind::BrokenPipe`] if the parent has ended already; the kernel signals its end only to
 /// processes that have requested it before.
 pub fn end_with_starter() -> Result<()> {
-    // No effect on systems that do not have it.
+    // Systems without this call ignore it.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let input = rustix::stdio::stdin();
     let mut asked = [PollFd::new(&input, PollFlags::empty())];
@@ -41,10 +41,10 @@ pub fn end_with_starter() -> Result<()> {
     Ok(())
 }
 
-/// A process in a group of its own, so that the processes that it starts end with it. An
-/// interruption from the terminal reaches it through its parent. Dropping it kills the rest of the
-/// group, and waits for the process. A process that leaves the group (`setsid`) is not followed,
-/// and lives on.
+/// A process in a group of its own, so that the processes that it starts end with it. It gets an
+/// interruption from the terminal through its parent. Dropping it kills the remaining group, and
+/// waits for the process. A process that leaves the group (`setsid`) is not followed, and
+/// continues.
 #[derive(Debug)]
 pub struct Started {
     child: Child,
@@ -52,7 +52,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// Starts one.
+    /// Starts a process.
     ///
     /// # Errors
     /// The kernel's.
@@ -60,18 +60,18 @@ impl Started {
         Ok(Self { child: command.process_group(0).spawn()?, waited_for: false })
     }
 
-    /// Its ends of the pipes that were asked for and not yet taken.
+    /// Returns the requested ends of the pipes that were not yet taken.
     pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
     }
 
-    /// Its number.
+    /// Returns its process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it to end, with SIGTERM; what it does with that is its own affair. Does not block.
+    /// Requests its end with SIGTERM. Does not block; the process may ignore it.
     pub fn ask_to_end(&self) {
         if let Some(pid) = self.pid().filter(|_| !self.waited_for) {
             let _ = kill_process(pid, Signal::TERM);
@@ -81,7 +81,6 @@ impl Started {
     /// Waits for the end of the process and returns its status. Blocks until then, at most for the
     /// given time: after that the process and its group are killed.
     ///
-    /// # Errors
     /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
     pub fn end_within(&mut self, patience: Duration) -> Result<ExitStatus> {
         let deadline = Instant::now() + patience;
@@ -125,21 +124,21 @@ impl Started {
         self.end_within(LEAVES).map_err(went_on)
     }
 
-    /// Ends it, and what it has started, with SIGKILL. Blocks until it is gone.
+    /// Ends it, and the processes that it started, with SIGKILL. Blocks until it has ended.
     pub fn kill(&mut self) {
         self.kill_group();
         self.waited_for = true;
         let _ = self.child.wait();
     }
 
-    /// Looking does not give its number away.
+    /// Returns true if it has ended. The check does not release its process id.
     fn has_ended(&self) -> bool {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         self.waited_for
             || self.pid().is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), how), Ok(None)))
     }
 
-    /// Until the process was waited for, the group's number is its own.
+    /// Until the process is reaped, no other group can get the group's number.
     fn kill_group(&self) {
         if let Some(group) = self.pid().filter(|_| !self.waited_for) {
             let _ = kill_process_group(group, Signal::KILL);
@@ -159,7 +158,7 @@ impl Drop for Started {
     }
 }
 
-/// A line of more than 16 MiB, of which nothing was kept.
+/// A line of more than 16 MiB, which was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
@@ -169,14 +168,14 @@ impl std::fmt::Display for TooLong {
     }
 }
 
-/// The lines that a process says, without their ends; what is no UTF-8 is replaced. Blocks for
-/// each, until the process has closed its output. Keeps at most one line.
+/// Returns the lines of a process without their ends; invalid UTF-8 is replaced. Blocks for each
+/// line, until the process has closed its output. Keeps at most one line.
 pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<String, TooLong>> {
     let mut output = BufReader::new(output);
     let mut too_long = false;
     std::iter::from_fn(move || {
         if std::mem::take(&mut too_long) {
-            // Its end may be that of the output.
+            // The end of the line may be the end of the output.
             let _ = output.skip_until(b'\n');
         }
         let mut line = Vec::new();
@@ -191,17 +190,17 @@ pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<Stri
     })
 }
 
-/// Returns at most so many bytes of a message, [`plain`].
+/// Returns the beginning of a message, at most `most` bytes, as [`plain`] text.
 #[must_use]
 pub fn readable(said: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(said.get(..most).unwrap_or(said));
     plain(text.trim())
 }
 
-/// A value out of the JSON of others, whose texts and names may be shown to people: [`plain`].
+/// Reads a value from foreign JSON, whose texts and names may be printed: they become [`plain`].
 ///
 /// # Errors
-/// If it is no such value, with line and column.
+/// If the JSON has no such value, with line and column.
 pub fn plain_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     let read = serde_json::from_slice(json)?;
     let mut value = serde_json::from_slice(json)?;
@@ -227,7 +226,7 @@ fn make_plain(value: &mut Value) {
     }
 }
 
-/// The first text or name in a value that is not [`plain`], made so.
+/// Returns the first text or name in a value that is not [`plain`], made plain.
 #[must_use]
 pub fn unreadable(value: &Value) -> Option<String> {
     let of_text = |text: &str| (!is_plain(text)).then(|| readable(text.as_bytes(), 200));
@@ -241,8 +240,8 @@ pub fn unreadable(value: &Value) -> Option<String> {
     }
 }
 
-/// Waits for the end of a process that has closed its output, of a group that it shares with
-/// others, and returns its status. Blocks until then, at most 5 s, then kills it.
+/// Waits for the end of a process that has closed its output and shares its group with others, and
+/// returns its status. Blocks until then, at most 5 s, then kills it.
 ///
 /// # Errors
 /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
@@ -312,7 +311,7 @@ mod tests {
         assert_eq!(Started::new(&mut command("exit 3")).unwrap().end().unwrap().code(), Some(3));
     }
 
-    /// The pipe is open as long as one of them lives.
+    /// The pipe is open while one of the processes lives.
     #[test]
     fn what_a_process_leaves_behind_ends_with_it() {
         let mut command = Command::new("/bin/sh");

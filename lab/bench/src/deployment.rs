@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deployment of the ends of a link: without containers, in one container, or in a container each.
 //!
-//! The containers have what isolates: namespaces, control groups, no capabilities, the seccomp
+//! The containers have the isolation: namespaces, control groups, no capabilities, the seccomp
 //! profile of `driveline deploy seccomp`. Their files are those of this machine, read-only, so that
-//! no image must be made, and every end runs the very program that it runs bare.
+//! no image must be built, and every end runs the same program as on bare metal.
 
 use anyhow::{Context, Result, bail, ensure};
 use driveline_deploy::EngineKind;
@@ -19,8 +19,8 @@ const SYSTEM: [&str; 3] = ["/usr", "/etc", "/opt"];
 /// Links into `/usr` of a system whose directories are merged.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// Programs ask the kernel to end them with the process that started them
-/// ([`crate::child::end_with_starter`]), which for an engine's `exec` ends at once: a shell stays.
+/// Runs a program under a shell that stays. Programs ask the kernel to end them with their parent
+/// process ([`crate::child::end_with_starter`]), and the parent of an engine's `exec` ends at once.
 const UNDER_A_SHELL: &str = r#""$0" "$@"; exit $?"#;
 
 /// Deployment of the ends of a link.
@@ -32,7 +32,7 @@ pub enum Deployment {
     Bare,
     /// These processes in one container.
     Container,
-    /// A container for each.
+    /// A container for each process.
     Containers,
 }
 
@@ -44,7 +44,7 @@ impl Deployment {
     }
 }
 
-/// The containers of one run. All of them are removed when it is dropped.
+/// The containers of one run. Dropping it removes them.
 pub(crate) struct Containers {
     options: Vec<String>,
     names: Vec<String>,
@@ -53,8 +53,8 @@ pub(crate) struct Containers {
 }
 
 impl Containers {
-    /// With one container that holds all, or none yet. `shared`: the directory of the run, of which
-    /// all see the same. `program`: what the ends run. Starts the one; blocks.
+    /// Makes the container for all ends, if the deployment has one, and starts it; blocks.
+    /// `shared`: directory of the run, which all containers see. `program`: program of the ends.
     pub(crate) fn new(deployment: Deployment, shared: &Path, program: &Path) -> Result<Self> {
         let directory = shared.join("containers");
         let root = directory.join("root");
@@ -104,8 +104,8 @@ impl Containers {
         Ok(containers)
     }
 
-    /// A program in the one container, or in a new one. It reads this command's input and writes to
-    /// its output.
+    /// Returns a command for a program in the one container, or in a new one. The program reads
+    /// this command's input and writes to its output.
     pub(crate) fn command(&mut self, program: &Path) -> Result<Command> {
         let mut command = Command::new("podman");
         if let Some(one) = &self.one {
@@ -140,8 +140,8 @@ impl Drop for Containers {
     }
 }
 
-/// Reason why no containers can run here; `None` if they can. One is started to find out, once in a
-/// process; blocks.
+/// Returns the reason why containers cannot run on this machine, or `None`. It starts one to find
+/// out, once in a process; blocks.
 #[must_use]
 pub fn containers_refused() -> Option<String> {
     static KNOWN: OnceLock<Option<String>> = OnceLock::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ways a measurement ends, for its caller.
+//! End of a measurement, as reported to the caller.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -9,14 +9,14 @@ use std::process::ExitCode;
 pub enum Ending {
     /// Every run is valid.
     Valid,
-    /// Some runs are not, which the result shows.
+    /// Some runs are invalid; the result marks them.
     Invalid,
-    /// Interrupted; what was measured until then is reported.
+    /// Interrupted; the measurements until then are reported.
     Interrupted,
 }
 
 impl Ending {
-    /// 0, 1, or 130 as shells have it.
+    /// Returns 0, 1, or 130 as shells do.
     #[must_use]
     pub fn exit_code(self) -> ExitCode {
         ExitCode::from(match self {
@@ -27,13 +27,13 @@ impl Ending {
     }
 }
 
-/// A mistake in the command line that its grammar does not show: options that exclude each other, a
-/// name that nothing has.
+/// An error in the command line beyond its grammar: options that exclude each other, or an unknown
+/// name.
 #[derive(Debug)]
 pub struct UsageError(String);
 
 impl UsageError {
-    /// With all that led to it.
+    /// Keeps the chain of causes.
     #[must_use]
     pub fn new(why: impl Into<anyhow::Error>) -> Self {
         Self(format!("{:#}", why.into()))

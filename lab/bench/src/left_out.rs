@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cases that are not measured, so that nothing is missing silently.
+//! Requested cases that are not measured, so that none is missing without a reason.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that was asked for and is not measured.
+/// A requested case that is not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The case.
@@ -16,21 +16,21 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Something that is left out everywhere.
+    /// A case that is left out everywhere.
     #[must_use]
     pub fn new(what: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { what: what.into(), reason: reason.into(), cells: Vec::new() }
     }
 
-    /// Returns the entries without cells that are in more than one of these lists, to be printed
-    /// once: with the names of those lists in place of cells.
+    /// Returns the entries without cells that are in more than one of these lists. They are printed
+    /// once, with the names of those lists in place of cells.
     #[must_use]
     pub fn shared<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Self])>) -> Vec<Self> {
         let mut shared: Vec<Self> = Vec::new();
         for (name, list) in lists {
             for left in list.iter().filter(|l| l.cells.is_empty()) {
                 match shared.iter_mut().find(|s| left.is_among(std::slice::from_ref(s))) {
-                    Some(told) => told.cells.push(name.to_owned()),
+                    Some(rendered) => rendered.cells.push(name.to_owned()),
                     None => shared.push(Self { cells: vec![name.to_owned()], ..left.clone() }),
                 }
             }
@@ -39,16 +39,16 @@ impl LeftOut {
         shared
     }
 
-    /// Returns whether it is printed with the [`shared`](Self::shared) entries.
+    /// Returns true if it is printed with the [`shared`](Self::shared) entries.
     #[must_use]
     pub fn is_among(&self, shared: &[Self]) -> bool {
         self.cells.is_empty()
             && shared.iter().any(|s| s.what == self.what && s.reason == self.reason)
     }
 
-    /// Returns cause and cells, shortened for people.
+    /// Returns cause and cells as a shortened text.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn rendered(&self) -> String {
         const SHOWN: usize = 4;
         let names: Vec<&str> = self.cells.iter().take(SHOWN).map(String::as_str).collect();
         match self.cells.len() {
@@ -75,8 +75,9 @@ mod tests {
             ("refsys", Vec::new()),
         ];
         let shared = LeftOut::shared(lists.iter().map(|(name, list)| (*name, list.as_slice())));
-        let told: Vec<_> = shared.iter().map(|l| format!("{}: {}", l.what, l.told())).collect();
-        assert_eq!(told, ["a: not installed (in W1; W2)", "c: not installed (in W1; W2)"]);
+        let rendered: Vec<_> =
+            shared.iter().map(|l| format!("{}: {}", l.what, l.rendered())).collect();
+        assert_eq!(rendered, ["a: not installed (in W1; W2)", "c: not installed (in W1; W2)"]);
         let own: Vec<_> =
             lists.iter().flat_map(|(_, list)| list).filter(|l| !l.is_among(&shared)).collect();
         assert_eq!(own, [&b, &in_a_cell]);
@@ -89,7 +90,7 @@ mod tests {
                 cells: (0..n).map(|i| format!("c{i}")).collect(),
                 ..LeftOut::new("x", "cannot")
             }
-            .told()
+            .rendered()
         };
         assert_eq!(
             [of(0), of(1), of(4), of(9)],

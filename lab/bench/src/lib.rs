@@ -2,15 +2,15 @@
 //! Measures links and processing chains of Driveline and of other middleware, and the machine's own
 //! limits.
 //!
-//! The engine: a [`Runner`] runs a link, several at a time, or a [`chain`] in fresh processes
-//! that speak [`harness`]; the ends only note stamps, from which an [`Account`] is made and checked
-//! afterwards. [`peers`] finds other middleware, [`stats`] has exact percentiles, and intervals
-//! over rounds; [`cable`] makes two hosts of network namespaces. Experiments, archives and reports
-//! over it are the crate `driveline-lab`'s.
+//! The engine: a [`Runner`] runs a link, several at a time, or a [`chain`] in fresh processes that
+//! speak [`harness`]. The ends only record stamps. An [`Account`] is made of them and checked
+//! afterwards. [`peers`] finds other middleware, [`stats`] has exact percentiles and intervals over
+//! rounds, and [`cable`] makes two hosts of network namespaces. Experiments, archives and reports
+//! are in the crate `driveline-lab`.
 //!
-//! Over it, in a room of its own, `bench link`: one link at a time by hand ([`run_link`]), with its
-//! floors (a bare futex, a spinning word, memcpy), run in rounds and printed as a table or as JSON.
-//! Method: `docs/method.md`; figures: `docs/benchmarks.md`.
+//! On top of it, in a module of its own: `bench link`, which measures one link at a time
+//! ([`run_link`]) with its floors (a bare futex, a spinning word, memcpy), runs it in rounds, and
+//! prints a table or JSON. Method: `docs/method.md`; figures: `docs/benchmarks.md`.
 //!
 //! Not here: plots, scenario files, workloads (graphs that are run and observed).
 //!

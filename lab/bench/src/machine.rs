@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Properties of the machine, and its other load: without both a figure proves nothing.
+//! Properties of the machine, and its other load. A figure needs both.
 
 use anyhow::{Context, Result};
 use driveline::types::MonotonicNs;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::ops::Sub;
 
-/// The machine as found.
+/// The machine as examined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor model.
@@ -24,18 +24,18 @@ pub struct Machine {
     pub kernel: String,
     /// `true` if the kernel is a real-time one (PREEMPT_RT).
     pub real_time_kernel: bool,
-    /// The kernel's clock source; anything but `tsc` makes stamps dear.
+    /// The kernel's clock source; any other than `tsc` makes stamps expensive.
     pub clock_source: String,
     /// Cost of one stamp, in nanoseconds: the median of many.
     pub clock_cost_ns: u64,
-    /// Frequency governor, or why there is none.
+    /// Frequency governor, or the reason why there is none.
     pub governor: String,
-    /// Deepest idle states, or why there are none to see.
+    /// Deepest idle states, or the reason why none are visible.
     pub idle_states: String,
     /// Memory, in bytes.
     pub memory_bytes: u64,
-    /// Congestion control of the kernel's TCP, which decides the amount of data in flight; new
-    /// network namespaces have it, too. Empty in archives of older releases.
+    /// Congestion control of the kernel's TCP, which determines the amount of data in flight. New
+    /// network namespaces inherit it. Empty in archives of older releases.
     #[serde(default)]
     pub tcp_congestion_control: String,
     /// CPU limit of the control group, or "none".
@@ -47,11 +47,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks around.
+    /// Examines the machine.
     #[must_use]
     pub fn examine(usable_cpus: &[usize]) -> Self {
         let facts = MachineFacts::here();
-        // Archives have a word of their own for it.
+        // Archives have their own word for it.
         let governor = Some(facts.governor).filter(|g| g != "unknown");
         let idle = read("/sys/devices/system/cpu/cpuidle/current_driver");
         let mut not_set = Vec::new();
@@ -63,8 +63,8 @@ impl Machine {
             );
         }
         let scheduling = rustix::process::getrlimit(rustix::process::Resource::Rtprio);
-        // Not whether it is root: in a container root may lack the right, and outside of one others
-        // may have it.
+        // Checks the capability, not the user: in a container root may lack it, and elsewhere other
+        // users may have it.
         let may_all = rustix::thread::capabilities(None)
             .is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_NICE));
         if scheduling.current == Some(0) && !may_all {
@@ -158,12 +158,12 @@ pub struct Ticks {
     total: u64,
     busy: u64,
     stolen: u64,
-    /// Of this process and the children it has waited for.
+    /// Processor time of this process and of the children that it has waited for.
     ours: u64,
 }
 
 impl Ticks {
-    /// As the kernel counts.
+    /// Reads the kernel's counts.
     #[must_use]
     pub fn now() -> Self {
         let all = read("/proc/stat").unwrap_or_default();
@@ -201,7 +201,7 @@ impl Sub for Ticks {
 }
 
 impl Ticks {
-    /// Returns the share of the machine that other processes used, and other guests of the host.
+    /// Returns the shares of the machine that other processes and other guests of the host used.
     #[must_use]
     pub fn shares(self) -> Disturbance {
         let share =
@@ -229,11 +229,11 @@ pub struct Disturbance {
 /// Resource use of a process so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessUse {
-    /// Of all threads.
+    /// Processor time of all threads.
     pub cpu_ns: u64,
-    /// Of the first thread.
+    /// Processor time of the first thread.
     pub main_cpu_ns: u64,
-    /// Times that a thread of it gave up its CPU, that is, was scheduled before.
+    /// Number of times that one of its threads was scheduled.
     pub switches: u64,
 }
 
@@ -272,7 +272,7 @@ impl ProcessUse {
     }
 }
 
-/// Resident memory of a process, in bytes; `None` if it is gone.
+/// Returns the resident memory of a process in bytes; `None` if it has ended.
 #[must_use]
 pub fn resident_bytes(pid: u32) -> Option<u64> {
     let pages: u64 = fs::read_to_string(format!("/proc/{pid}/statm"))
@@ -295,7 +295,7 @@ mod tests {
         let m = Machine::examine(&cpus);
         assert!(m.memory_bytes > 1 << 20 && m.clock_cost_ns > 0 && m.kernel.len() > 3, "{m:?}");
         assert!(!m.tcp_congestion_control.is_empty(), "{m:?}");
-        // Of an archive from before that was asked.
+        // An archive from before this key existed.
         let mut old = serde_json::to_value(&m).unwrap();
         old.as_object_mut().unwrap().remove("tcp_congestion_control");
         assert_eq!(serde_json::from_value::<Machine>(old).unwrap().tcp_congestion_control, "");

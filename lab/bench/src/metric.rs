@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The figures that stamps turn into.
+//! Figures that are computed from stamps.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Just before `publish()` until the sample is in hand (copied, if it is copied). In a
-    /// ping-pong half the round trip, asking for memory included, filling not.
+    /// From just before `publish()` until the sample is in hand (copied, if it is copied). In a
+    /// ping-pong: half the round trip, with the request for memory and without filling.
     Transport,
-    /// Likewise, until the last of several subscribers has it.
+    /// The same until the last of several subscribers has it.
     LastSubscriber,
     /// From when the sample was due until it is in hand.
     ScheduleRelative,
-    /// From before memory is asked for until the sample is in hand: filling and transport.
+    /// From before memory is requested until the sample is in hand: filling and transport.
     FillAndTransport,
-    /// From before memory is asked for until the payload is filled.
+    /// From before memory is requested until the payload is filled.
     Fill,
     /// The call of `publish()`.
     PublishCall,
@@ -28,30 +28,29 @@ pub enum Metric {
     BetweenArrivals,
     /// Copying the payload.
     Copy,
-    /// Reading and verifying the payload; in no other figure.
+    /// Reading and verifying the payload; part of no other figure.
     Read,
     /// From the start of the publisher's process to the first sample that a waiting subscriber has
     /// in hand.
     StartPublisher,
-    /// From the start of the subscriber's process until it has the sample in hand that waits for
-    /// it.
+    /// From the start of the subscriber's process until it has the waiting sample in hand.
     StartSubscriber,
     /// Processor time of the publisher's process at rest, in nanoseconds per second.
     IdlePublisherCpu,
     /// Processor time of a blocked subscriber's process at rest, in nanoseconds per second.
     IdleSubscriberCpu,
-    /// Of that: the thread that is blocked in the wait.
+    /// Part of that: the thread that is blocked in the wait.
     IdleReaderCpu,
 }
 
 impl Metric {
-    /// Returns whether it is processor time per second, in nanoseconds.
+    /// Returns true if it is processor time per second, in nanoseconds.
     #[must_use]
     pub fn is_per_second(self) -> bool {
         matches!(self, Self::IdlePublisherCpu | Self::IdleSubscriberCpu | Self::IdleReaderCpu)
     }
 
-    /// For tables.
+    /// Returns the label for tables.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -74,7 +73,7 @@ impl Metric {
     }
 }
 
-/// A ratio to be computed.
+/// Ratio to compute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Figure of this case.

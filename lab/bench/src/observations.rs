@@ -16,14 +16,14 @@ pub enum Quantity {
     Latency,
     /// Part of a latency: data waits for a timer or another input; nanoseconds.
     Idle,
-    /// Part of a latency: from publishing to the start of the callback, conversions included;
+    /// Part of a latency: from publishing to the start of the callback, including conversions;
     /// nanoseconds.
     Communication,
     /// Part of a latency: from the start of the callback to publishing; nanoseconds.
     Computation,
-    /// Deviation of a period from its nominal length, either way; nanoseconds.
+    /// Deviation of a period from its nominal length, in both directions; nanoseconds.
     PeriodDeviation,
-    /// Age of the oldest data that an output was made of; nanoseconds.
+    /// Age of the oldest data in an output; nanoseconds.
     Age,
     /// From a fault until samples flow again; nanoseconds.
     Recovery,
@@ -40,7 +40,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// `ns`, `byte` or `count`.
+    /// Returns `ns`, `byte` or `count`.
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ pub struct SeriesFile {
 }
 
 impl Observations {
-    /// Adds points to a series, which is made if it is not there.
+    /// Adds points to a series, which is made if it does not exist.
     pub fn put(
         &mut self,
         subject: &str,
@@ -168,7 +168,7 @@ impl ObservationFiles {
     /// Reads the points.
     ///
     /// # Errors
-    /// The file system's; if there is not a whole number of points in a file.
+    /// The file system's; if a file does not have a whole number of points.
     pub fn read(&self) -> Result<Observations> {
         let read_one = |s: &SeriesFile| {
             let bytes = std::fs::read(&s.file)

@@ -14,28 +14,28 @@ pub const TOLERANCE: f64 = 0.2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// They differ by no more than [`TOLERANCE`]: the whole interval of their ratio says so.
+    /// They differ by no more than [`TOLERANCE`]: the whole interval of their ratio is within it.
     Agrees,
     /// They differ by more: the whole interval lies beyond it. The row is invalid.
     Differs,
-    /// The interval includes the limit, or rests on too few rounds: neither is shown, and the row
-    /// counts.
+    /// The interval includes the limit, or there are too few rounds: agreement and difference are
+    /// both possible, and the row counts.
     NTooSmall,
 }
 
-/// A peer's row and the middleware's own tool, from the rounds in which both count.
+/// A peer's row and the middleware's own tool, from the rounds in which both are valid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
     /// The tool.
     pub tool: String,
     /// Its version.
     pub version: String,
-    /// Its median in nanoseconds, one way; of several runs, their median. Of a tool that says
-    /// averages only, the median of those.
+    /// Its median in nanoseconds, one way; over several runs, their median. For a tool that prints
+    /// only averages, the median of the averages.
     pub tool_p50_ns: u64,
-    /// Its 99th percentile likewise, if it says one.
+    /// Its 99th percentile, in the same way, if the tool prints it.
     pub tool_p99_ns: Option<u64>,
-    /// Its round trips, of all runs.
+    /// Number of its round trips in all runs.
     pub tool_n: u64,
     /// Median of the row in nanoseconds; for a tool that reports averages only, of averages of as
     /// many consecutive samples.
@@ -50,9 +50,9 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Compares a row, whose samples of round `i` are `ours[i]` in the order in which they were
-    /// taken, with what the tool said in which round; nothing if there is no round in which both
-    /// have something to say.
+    /// Compares a row with the results of the tool. The samples of round `i` are `ours[i]`, in the
+    /// order of measurement; `said` has the tool's result by round. Returns nothing without a round
+    /// in which both have results.
     #[must_use]
     pub fn of(ours: &[Vec<u64>], said: &[(u64, OwnTool)], seed: u64) -> Option<Self> {
         let (_, first) = said.first()?;
@@ -84,13 +84,13 @@ impl Agreement {
         })
     }
 
-    /// Returns whether the row is invalid.
+    /// Returns true if the row is invalid.
     #[must_use]
     pub fn contradicts(&self) -> bool {
         self.verdict == Verdict::Differs
     }
 
-    /// Returns the result in words.
+    /// Returns the result as text.
     #[must_use]
     pub fn in_words(&self) -> String {
         let percent = TOLERANCE * 100.0;
@@ -112,8 +112,8 @@ impl Agreement {
     }
 }
 
-/// The average of each so many consecutive samples, and of all if there are fewer: what befalls one
-/// sample moves one average.
+/// Returns averages of `each` consecutive samples, or of all if there are fewer. A disturbance of
+/// one sample moves one average.
 fn averages(samples: &[u64], each: u64) -> Vec<u64> {
     let each = usize::try_from(each).unwrap_or(usize::MAX).clamp(1, samples.len().max(1));
     let average = |part: &[u64]| {
@@ -191,7 +191,7 @@ mod tests {
                 .ends_with("it takes 5 rounds to say whether they agree, and there are 4"),
             "{few}"
         );
-        // Rounds on both sides of the limit, and most of them within.
+        // Rounds on both sides of the limit, most of them within it.
         let wide = of(&[50_000, 52_000, 55_000, 66_000, 70_000], &[50_000; 5]).unwrap();
         assert_eq!(wide.verdict, Verdict::NTooSmall, "{wide}");
         assert!(
@@ -199,7 +199,7 @@ mod tests {
                 .ends_with("whether they agree within 20 %: take more messages or rounds"),
             "{wide}"
         );
-        // Far beyond it, whatever the rounds say.
+        // Far beyond the limit in all rounds.
         assert!(
             of(&[90_000, 95_000, 99_000, 120_000, 150_000], &[50_000; 5]).unwrap().contradicts()
         );
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_tool_that_says_averages_is_compared_with_averages() {
         // One sample in ten takes ten times as long: the median is 1 µs, and every average of ten
-        // 1.9 µs. One average is spoilt.
+        // is 1.9 µs. One average is disturbed.
         let mut round = [1000, 1000, 1000, 1000, 10_000, 1000, 1000, 1000, 1000, 1000].repeat(3);
         round[0] = 5_000_000;
         let averaged = OwnTool { averages_of: Some(10), p50_ns: 1900, ..said(&[0])[0].1.clone() };
@@ -224,12 +224,12 @@ mod tests {
                 .starts_with("own tool ddsperf: 1.90 µs (averages of 10), ours 1.90 µs, 1.00"),
             "{a}"
         );
-        // Medians of single ones are another thing.
+        // Medians of single samples differ from that.
         let single: Vec<_> =
             tool.iter().map(|(i, t)| (*i, OwnTool { averages_of: None, ..t.clone() })).collect();
         assert!(Agreement::of(&vec![round; 5], &single, 1).unwrap().contradicts());
-        // The rest belongs to no average; if there are fewer samples than one average takes, all
-        // are averaged.
+        // Remaining samples belong to no average. If there are fewer samples than one average
+        // needs, all are averaged.
         assert_eq!(
             (
                 averages(&[1, 3, 5, 7, 100], 2),

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! On which CPUs the ends of links run.
+//! CPUs of the ends of links.
 
 use crate::harness::{Pace, Wait};
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// CPUs that this process may use, and where the ends go.
+/// CPUs of this process, and their assignment to the ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// CPUs that may be used at all.
+    /// CPUs that may be used.
     pub usable_cpus: Vec<usize>,
     /// `None`: the kernel decides.
     pub publisher_cpu: Option<usize>,
-    /// In turn; none: the kernel decides.
+    /// Used in turn; none: the kernel decides.
     pub subscriber_cpus: Vec<usize>,
     /// Real-time priority (SCHED_FIFO) of all ends; 0 is time sharing.
     pub priority: u8,
 }
 
 impl Placement {
-    /// The first CPU for publishers, the others in turn, and then the first, for subscribers.
+    /// The first CPU for publishers. Subscribers get the others in turn, and then the first.
     #[must_use]
     pub fn automatic(usable_cpus: Vec<usize>) -> Self {
         let publisher_cpu = usable_cpus.first().copied();
@@ -27,11 +27,10 @@ impl Placement {
         Self { usable_cpus, publisher_cpu, subscriber_cpus, priority: 0 }
     }
 
-    /// Refuses spinning ends that would have to share a CPU: they would measure the scheduler's
-    /// time slice.
+    /// Refuses spinning ends that would share a CPU: they would measure the scheduler's time slice.
     ///
     /// # Errors
-    /// If there is no room for them; the message says how much there is.
+    /// If there are too few CPUs; the message has their number.
     pub fn check_spinning(&self, wait: Wait, pace: Pace, subscribers: usize) -> Result<()> {
         if wait != Wait::Spin {
             return Ok(());

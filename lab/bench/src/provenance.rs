@@ -6,7 +6,7 @@ pub use driveline_terminal::version::{COMMIT, VERSION};
 /// `true` if it was compiled with optimisation; figures without optimisation have no meaning.
 pub const OPTIMISED: bool = !cfg!(debug_assertions);
 
-/// The command that a result belongs to.
+/// Returns the command that produced the result.
 #[must_use]
 pub fn command() -> Vec<String> {
     let mut words: Vec<String> =
@@ -17,7 +17,7 @@ pub fn command() -> Vec<String> {
             .file_name()
             .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     }
-    // As people type it.
+    // In the form that users type.
     if words.first().is_some_and(|first| first == "driveline-bench") {
         words.splice(..1, ["driveline".to_owned(), "bench".to_owned()]);
     }

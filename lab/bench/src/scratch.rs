@@ -13,8 +13,7 @@ const PREFIX: &str = "driveline-bench-";
 /// A file in each directory that its owner has locked.
 const CLAIM: &str = "claim";
 
-/// A directory for what is measured, in memory if there is a file system for that. It goes when it
-/// is dropped.
+/// A directory for measurements, in memory if there is such a file system. Dropping it removes it.
 #[derive(Debug)]
 pub struct Scratch {
     // Before the lock: an unlocked directory could be removed by any other measurement.
@@ -23,7 +22,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes one, and removes those whose owners were killed.
+    /// Makes a directory, and removes those whose owners were killed.
     ///
     /// # Errors
     /// The file system's.
@@ -52,13 +51,13 @@ impl Scratch {
     }
 }
 
-/// A directory for one run. It is removed when it is dropped, after the run's processes, together
-/// with the files of killed processes in shared memory.
+/// A directory for one run. Dropping it, after the end of the run's processes, removes it and the
+/// files of killed processes in shared memory.
 #[derive(Debug)]
 pub struct RunDirectory(TempDir);
 
 impl RunDirectory {
-    /// Makes one within that of all runs.
+    /// Makes a directory within that of all runs.
     ///
     /// # Errors
     /// The file system's.
@@ -84,8 +83,8 @@ impl Drop for RunDirectory {
     }
 }
 
-/// Removes directories of this user whose lock is free. A directory without the lock file belongs
-/// to a process that does not lock it, or is about to be locked. Directories that cannot be removed
+/// Removes directories of this user whose lock is free. A directory without a lock file belongs to
+/// a process that does not lock it, or will be locked soon. Directories that cannot be removed
 /// stay.
 fn sweep(place: &Path) {
     let uid = rustix::process::geteuid().as_raw();
@@ -100,10 +99,11 @@ fn sweep(place: &Path) {
         if !claim.symlink_metadata().is_ok_and(|m| m.is_file()) {
             continue;
         }
-        // The lock is held until it is gone, so that two do not remove the same.
+        // The lock is held until the directory is removed, so that two processes do not remove it
+        // at once.
         if let Ok(file) = File::open(&claim)
             && file.try_lock().is_ok()
-            // Its lists name the other leftovers: the next sweep tries again.
+            // Its lists name the other remains: the next sweep tries again.
             && remove_left(&directory)
         {
             let _ = fs::remove_dir_all(&directory);
@@ -128,7 +128,7 @@ mod tests {
             fs::create_dir(directory).unwrap();
         }
         fs::write(other.join(CLAIM), "").unwrap();
-        // As long as its owner lives.
+        // While its owner lives.
         sweep(place.path());
         assert!(left.is_dir());
         drop(claim);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Removal of the files that killed processes of a run left in shared memory, by the lists that
-//! they wrote beforehand (`docs/protocols/harness.md`).
+//! Removal of files that killed processes of a run left in shared memory, by the lists that they
+//! wrote in advance (`docs/protocols/harness.md`).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 /// Prefix of the names of the lists.
 const LIST: &str = "shared-memory-";
-/// Most of a list that is read, in bytes.
+/// Maximum number of bytes of a list that are read.
 const LONGEST: u64 = 1 << 20;
 /// Maximum depth of the lists in a directory of runs.
 const DEEPEST: usize = 4;
 
-/// Removes the files that the lists below `directory` name, except files in use. Returns whether
-/// nothing of them is left.
+/// Removes the files that the lists below `directory` name, except files in use. Returns true if
+/// none of them remains.
 pub(crate) fn remove_left(directory: &Path) -> bool {
     remove(directory, Path::new("/dev/shm"), Path::new("/proc"))
 }
@@ -36,9 +36,9 @@ fn remove(directory: &Path, shared_memory: &Path, proc: &Path) -> bool {
     let mapped = mapped(proc, shared_memory);
     let mut all = true;
     for group in groups {
-        // Looked for anew: what several processes had in their memory, several lists name.
+        // Checked again: files that several processes had mapped are in several lists.
         let group = there(&group);
-        // Held until all of it is removed, so that no process begins to use a part.
+        // Held until all of it is removed, so that no process starts to use a part.
         let locks: Vec<File> = group
             .iter()
             .filter_map(|path| File::open(path).ok().filter(|file| file.try_lock().is_ok()))
@@ -54,7 +54,7 @@ fn remove(directory: &Path, shared_memory: &Path, proc: &Path) -> bool {
     all
 }
 
-/// Each line of the lists: names that are removed together, or not at all.
+/// Collects the lines of the lists: each has names that are removed together, or not at all.
 fn collect(directory: &Path, depth: usize, groups: &mut Vec<Vec<String>>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
@@ -72,7 +72,7 @@ fn collect(directory: &Path, depth: usize, groups: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Files in shared memory that some process has in its memory, as far as it can be seen.
+/// Returns the files in shared memory that a process has mapped, as far as visible.
 fn mapped(proc: &Path, shared_memory: &Path) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let processes =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Chains of real work over real middleware, with few messages: what they do, never how fast.
-//! `make peers-test` runs it on the peers and works that `make peers` built; what is not there, or
-//! cannot carry a chain, is said to be skipped.
+//! Chains of real work over real middleware, with few messages: checks their function, not their
+//! speed. `make peers-test` runs it on the peers and works that `make peers` built. Missing works
+//! and peers that cannot carry a chain are reported as skipped.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 #[path = "../../../tools/skipped.rs"]
@@ -25,7 +25,7 @@ fn directory() -> PathBuf {
     })
 }
 
-/// Returns whether a work was built, which needs `library`; prints a note if not.
+/// Returns true if a work was built, which needs `library`; prints a note if not.
 fn has_work(name: &str, library: &str) -> bool {
     let works = directory().join("works");
     let there = works.join(format!("{name}.so")).is_file();
@@ -37,7 +37,7 @@ fn has_work(name: &str, library: &str) -> bool {
     there
 }
 
-/// A stage as a user would write it.
+/// Returns a stage as a user would declare it.
 fn stage(
     name: &str,
     inputs: &[&str],
@@ -71,7 +71,7 @@ fn chain(stages: Vec<StageSpec>, edges: &[(&str, &str, usize)], messages: u64) -
         warm_up: 3,
         messages,
         wait: Wait::Block,
-        // So that as many arrive on a busy machine as on an idle one.
+        // Reliable, so that all messages arrive on a busy machine as well.
         reliability: Reliability::Reliable,
         depth: 16,
         priority: 0,
@@ -94,8 +94,8 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     runner.run_chain(job, dir.path())
 }
 
-/// Runs a chain whose account must close. What may tear by its nature must say so and nothing else:
-/// a reader that the machine holds up gets a mixture of two samples.
+/// Runs a chain whose account must close. Systems that may tear must report torn samples and
+/// nothing else: a reader that the machine delays gets a mixture of two samples.
 fn closed(job: &ChainJob) -> Observations {
     let mut o = run(job).unwrap_or_else(|e| panic!("{e:#}"));
     if job.edges.values().any(|edge| edge.system.to_string().starts_with("as_published/sim")) {
@@ -113,16 +113,16 @@ fn count(o: &Observations, subject: &str, quantity: Quantity) -> usize {
         .map_or(0, |s| s.points.len())
 }
 
-/// The systems of a chain's edges: a peer on all, Driveline on one, Driveline on all.
+/// Systems of a chain's edges: a peer on all, Driveline on one, Driveline on all.
 const MIXES: [(&str, &str); 3] = [
     ("cyclonedds/udp", "cyclonedds/udp"),
     ("cyclonedds/udp", "driveline"),
     ("driveline", "driveline"),
 ];
 
-/// Every installed variant that can carry the job, and how. Not the machine's own pipes and
-/// sockets: their writer is held up until all readers have read, and an input that does not trigger
-/// is read only when another message comes.
+/// Returns every installed variant that can carry the job, with reach and reliability. The
+/// machine's own pipes and sockets are left out: their writer waits until all readers have read,
+/// and an input that does not trigger is read only when another message comes.
 fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
     let only = std::env::var("PEERS_TEST_ONLY").ok();
     let (mut all, mut unable, mut missing) = (Vec::new(), Vec::new(), Vec::new());
@@ -170,7 +170,7 @@ fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
     all
 }
 
-/// Returns why a variant cannot carry a chain.
+/// Returns the reason why a variant cannot carry a chain.
 fn obstacle(variant: &Variant, job: &ChainJob) -> Option<&'static str> {
     if !job.edges.values().all(|e| (variant.min_size..=variant.max_size).contains(&e.size)) {
         return Some("not these sizes");
@@ -190,14 +190,14 @@ fn relay(first: &str, second: &str) -> ChainJob {
     chain(stages, &[("x", first, 100_048), ("y", second, 200_000)], 10)
 }
 
-/// Runs the relay, which passes on every second message.
+/// Runs the relay, which passes every second message on.
 fn check_relay(job: &ChainJob) {
     let o = closed(job);
     let c = &o.counters;
     let process = if job.reach == Reach::Process { "all stages" } else { "sink" };
     assert!(count(&o, process, Quantity::ResidentMemory) > 0);
     if job.reliability == Reliability::BestEffort {
-        // On a busy machine it may lose some, and says so.
+        // On a busy machine it may lose some messages, and reports them.
         assert_eq!(
             c["completed"]
                 + c["lost: x to relay"]
@@ -227,8 +227,8 @@ fn accounts_close_with_every_carrier_of_the_edges() {
     }
 }
 
-/// As the tracker of a perception pipeline does: its detections come from a stage that waits for
-/// it, and the frames from one that is not there before.
+/// As in the tracker of a perception pipeline: its detections come from a stage that waits for it,
+/// and its frames from a stage that starts later.
 #[test]
 fn an_input_is_connected_before_the_one_that_triggers_is_there() {
     let stages = vec![
@@ -270,8 +270,7 @@ fn driveline_carries_chains_within_a_process_and_between_processes() {
     }
 }
 
-/// A source that is faster than what reads it: what is lost on the way is counted, and the account
-/// closes.
+/// A source that is faster than its reader: lost messages are counted, and the account closes.
 #[test]
 fn what_is_too_fast_is_lost_and_counted() {
     for (first, second) in [("cyclonedds/udp", "driveline"), ("driveline", "driveline")] {
@@ -313,14 +312,14 @@ fn what_cannot_run_says_why() {
     // Within a process, middleware that works only between processes.
     let job = ChainJob { reach: Reach::Process, ..relay("cyclonedds/udp", "cyclonedds/udp") };
     assert!(said(&job).contains("does not reach threads of one process"), "{}", said(&job));
-    // What is no library at all.
+    // A file that is not a library.
     let mut job = relay("driveline", "driveline");
     job.stages[1].work =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
     assert!(said(&job).contains("cannot be loaded"), "{}", said(&job));
 }
 
-/// The chain of a vehicle that finds itself in a street that is made up.
+/// The chain of a vehicle that localizes itself in a generated street.
 fn localization(first: &str, second: &str) -> ChainJob {
     let stages = vec![
         stage("lidar", &[], Some("scan"), "scan_source", json!({})),
@@ -352,7 +351,7 @@ fn a_vehicle_finds_itself_and_decides() {
             (6, 0, 12),
             "{c:?}"
         );
-        // The vehicle drives some centimetres; a match that did nothing would be off by them.
+        // The vehicle drives some centimetres; a match without effect would be off by them.
         assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
         assert!(c["perception: obstacles_mean"] > 5, "{c:?}");
         assert_eq!(count(&o, "end to end", Quantity::Latency), 6);
@@ -365,22 +364,22 @@ fn a_match_that_fails_shows_in_the_pose_error() {
         return;
     }
     let mut job = localization("driveline", "driveline");
-    // From 20 m away nothing is found.
+    // From 20 m away nothing is detected.
     job.stages[0].parameters =
         json!({"travel_y_m": -20.0, "period": 4}).as_object().unwrap().clone();
     let o = closed(&job);
     assert!(o.counters["localization: pose_error_mm"] > 1000, "{:?}", o.counters);
 }
 
-/// A yard with walls around it and posts in it, as a scanner in its middle sees it; some of its
-/// beams come back from nowhere.
+/// A yard with walls around it and posts in it, as seen by a scanner in its middle; some of its
+/// beams do not return.
 fn write_yard(path: &Path) -> u64 {
     let mut points = Vec::new();
     let steps =
         |from: f32, to: f32| (0..).map(move |i| from + 0.2 * i as f32).take_while(move |x| *x < to);
     for x in steps(-8.0, 8.0) {
         points.extend(steps(-12.0, 12.0).map(|y| [x, y, -1.8]));
-        // One of the walls is bent, so that the yard is not alike on both sides.
+        // One of the walls is bent, so that both sides of the yard differ.
         points.extend(
             steps(-1.8, 2.0).flat_map(|z| [[x, -12.0, z], [x, 12.0 - 0.3 * x.max(0.0), z]]),
         );
@@ -433,14 +432,14 @@ fn a_vehicle_finds_itself_in_a_cloud_that_is_given() {
         "{c:?}"
     );
     assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
-    // The synthetic street needs no file; the map is configured, too.
+    // The synthetic street needs no file; the map is also configured.
     let mut elsewhere = given(&cloud);
     elsewhere.stages.iter_mut().find(|s| s.name == "localization").unwrap().parameters.clear();
     assert_ne!(
         closed(&elsewhere).counters["localization: pose_error_mm"],
         c["localization: pose_error_mm"]
     );
-    // What is no cloud says so.
+    // A file that is not a cloud is reported as such.
     for (text, says) in [
         ("no street", "is no PLY file"),
         ("ply\nformat ascii 1.0\nend_header\n", "is not binary and little-endian"),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every installed peer, each of its variants, through the harness protocol with few messages: what
-//! it does, never how fast. `make peers-test` runs it on the peers that `make peers` built;
-//! `make measure ONLY=peers` a part of it.
+//! Every installed peer, each of its variants, through the harness protocol with few messages:
+//! checks the function, not the speed. `make peers-test` runs it on the peers that `make peers`
+//! built; `make measure ONLY=peers` runs a part of it.
 //!
-//! Parts: `PEERS_TEST_ONLY` names a peer or variant, `PEERS_TEST_CHECK` one of the checks, and with
-//! `PEERS_TEST_USUAL` variants for tuning are left out, whose small datagrams are lost on a machine
-//! that does other things as well.
+//! Parts: `PEERS_TEST_ONLY` names a peer or variant, `PEERS_TEST_CHECK` one of the checks.
+//! `PEERS_TEST_USUAL` leaves out tuning variants, whose small datagrams are lost on a busy machine.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod processes;
@@ -20,7 +19,7 @@ use traces::{MARK, files, left_behind};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_driveline-bench-link");
 
-/// A variant of an installed peer, and what it says it can do.
+/// A variant of an installed peer, and its description.
 struct Subject {
     system: String,
     about: Value,
@@ -65,7 +64,7 @@ impl Subject {
         ["host", "process"].into_iter().filter(|r| self.has("reach", r))
     }
 
-    /// A small payload and a large one.
+    /// Returns a small payload size and a large one.
     fn sizes(&self) -> String {
         format!("64,{}", self.about["max_size"].as_u64().unwrap().min(1 << 20))
     }
@@ -99,14 +98,14 @@ impl Subject {
         command
     }
 
-    /// Returns whether a process is one of its program's.
+    /// Returns true if a process runs its program.
     fn is_run_by(&self, pid: u32) -> bool {
         let file = self.system.split('/').next().unwrap();
         std::fs::read_link(format!("/proc/{pid}/exe"))
             .is_ok_and(|p| p.file_name().is_some_and(|n| n == file))
     }
 
-    /// Runs cases and returns what is wrong with those of this peer.
+    /// Runs cases and returns the faults of those of this peer.
     fn faults(&self, args: &str, expected_cases: usize) -> Vec<String> {
         let out = self.command(args).output().unwrap();
         let Ok(m) = serde_json::from_slice::<Value>(&out.stdout) else {
@@ -121,7 +120,7 @@ impl Subject {
         for case in m["cases"].as_array().unwrap().iter().filter(|c| c["system"] == *self.system) {
             cases += 1;
             for run in case["runs"].as_array().unwrap() {
-                // What the hypervisor takes is not the peer's fault.
+                // Processor time that the hypervisor takes is not the peer's fault.
                 let own = |reason: &&Value| !reason.to_string().contains("hypervisor");
                 let reasons = run["invalid"].as_array().map(|i| {
                     i.iter().filter(own).map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -144,7 +143,7 @@ impl Subject {
                             faults.push(format!("{}: nothing was received", case["id"]));
                         }
                         let lost = &run["lost_rounds"];
-                        // It must have said so beforehand.
+                        // Its description must announce that.
                         if !lost.is_null()
                             && !args.contains("--lose-every")
                             && !self.about["note"].to_string().contains("loses")
@@ -168,7 +167,7 @@ impl Subject {
 /// Number of checks.
 static LOOKED: AtomicUsize = AtomicUsize::new(0);
 
-/// Looks at every peer in one way, and returns what is wrong.
+/// Runs one check for every peer and returns the faults.
 fn check(what: &str, of: impl Fn(&Subject) -> Vec<String>) -> Vec<String> {
     if std::env::var("PEERS_TEST_CHECK").is_ok_and(|only| only != what) {
         return Vec::new();
@@ -193,9 +192,9 @@ fn check(what: &str, of: impl Fn(&Subject) -> Vec<String>) -> Vec<String> {
     failed
 }
 
-/// A reader that processes for longer than samples are apart: with a depth of 1 they are replaced,
-/// the account closes, and what it reads last is the newest. What the kernel queues replaces
-/// nothing: there, everything is read, late.
+/// A reader whose processing takes longer than the interval between samples. With a depth of 1,
+/// samples are replaced, the account closes, and the last read sample is the newest. Queues of the
+/// kernel replace nothing: there, everything is read, late.
 fn falls_behind(s: &Subject) -> Vec<String> {
     let stamps = tempfile::NamedTempFile::new().unwrap();
     let mut faults = Vec::new();
@@ -231,7 +230,7 @@ fn falls_behind(s: &Subject) -> Vec<String> {
         let text = std::fs::read_to_string(stamps.path()).unwrap();
         let id = format!("\"{}\",", case["id"].as_str().unwrap());
         let last = text.lines().rfind(|line| line.starts_with(&id)).unwrap();
-        // The last field but two is when it was in hand; without that it was not received.
+        // The last field but two is the stamp "in hand"; without it, the sample was not received.
         if last.rsplit(',').nth(2) == Some("") {
             faults.push(format!("{args}: the newest sample is not the last one read: {last}"));
         }
@@ -248,8 +247,8 @@ fn falls_behind(s: &Subject) -> Vec<String> {
     faults
 }
 
-/// The twentieth question and the twentieth answer that arrive are thrown away; both ends go on,
-/// and both losses are reported.
+/// The twentieth question and the twentieth answer that arrive are dropped. Both ends continue, and
+/// both losses are reported.
 fn loses(s: &Subject) -> Vec<String> {
     let mut faults = Vec::new();
     let waits = s.waits(false);
@@ -272,16 +271,17 @@ fn loses(s: &Subject) -> Vec<String> {
     faults
 }
 
-/// Times of a sample in the output of `--raw`: due, and in hand if it came.
+/// Returns the times of a sample in the output of `--raw`: due, and in hand if it came.
 fn due_and_in_hand(line: &str) -> (u64, Option<u64>) {
-    // The name, which may contain commas, stands first.
+    // The name is first, and may contain commas.
     let stamps: Vec<Option<u64>> =
         line.rsplit(',').take(8).map(|stamp| stamp.parse().ok()).collect();
     (stamps[7].unwrap(), stamps[2])
 }
 
-/// The receiving end stands still again and again: all that is due meanwhile is reported as late as
-/// that made it, whichever program keeps the schedule, and whichever takes the stamps.
+/// The receiving end is stopped repeatedly. Samples that are due meanwhile must be reported at
+/// least as late as the stop made them, whichever program keeps the schedule, and whichever takes
+/// the stamps.
 fn stalled(s: &Subject) -> Vec<String> {
     const PERIOD: Duration = Duration::from_millis(10);
     let ns = |d: Duration| d.as_nanos() as u64;
@@ -289,7 +289,7 @@ fn stalled(s: &Subject) -> Vec<String> {
     let wait = if wait.is_empty() { "spin" } else { wait.split(',').next().unwrap() };
     let (stamps, said) =
         (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
-    // Room for all that is due in two stalls.
+    // Room for all samples that are due in two stalls.
     let args = format!(
         "--reach {reach} --size 64 --wait {wait} --rate 100 --depth 64 --messages 400 --warm-up 5 \
          --seed 1"
@@ -313,7 +313,8 @@ fn stalled(s: &Subject) -> Vec<String> {
         let started = processes::children(bench.id());
         let ends: Vec<i32> =
             started.iter().copied().filter(|pid| s.is_run_by(*pid as u32)).collect();
-        // The keeper was started first, then the receiving end; within a process there is but one.
+        // The keeper was started first, then the receiving end; within a process there is only one
+        // process.
         let ends = ends.get(usize::from(s.about["keeper"] == true)..).unwrap_or_default();
         if ends.len() == if reach == "process" { 1 } else { 2 } {
             stalls.extend(processes::stall(ends[0], || Instant::now() > deadline));
@@ -354,7 +355,7 @@ fn stalled(s: &Subject) -> Vec<String> {
         gone += due.iter().filter(|s| s.1.is_none()).count() as u64;
         longest = longest.max(due.iter().find(|s| s.1.is_some()).map_or(0, |s| stall.to - s.0));
     }
-    // Two buffers, however deep the job is.
+    // Two buffers, whatever the depth of the job.
     let replaces = s.system.starts_with("as_published/sim");
     if gone > 0 && !replaces || gone > run["missed"][0].as_u64().unwrap() {
         faults.push(format!("{args}: {gone} of what was due meanwhile did not come: {run}"));
@@ -375,7 +376,8 @@ fn stalled(s: &Subject) -> Vec<String> {
     faults
 }
 
-/// A middleware's own latency tool runs and has a result; the agreement is a matter of speed.
+/// A middleware's own latency tool runs and has a result. Its agreement depends on speed and is not
+/// checked.
 fn own_tool(s: &Subject) -> Vec<String> {
     if s.about["own_tool"] == "" {
         return Vec::new();
@@ -406,9 +408,9 @@ fn own_tool(s: &Subject) -> Vec<String> {
     }
 }
 
-/// SIM's protocol tears if the writer comes round twice while a reader copies: large payloads,
-/// faster than they can be copied, to three readers on two CPUs. If none tore, the harness would be
-/// blind.
+/// SIM's protocol tears if the writer publishes twice while a reader copies: large payloads, faster
+/// than they can be copied, to three readers on two CPUs. If none tore, the harness would not
+/// detect torn samples.
 fn tears(s: &Subject) -> Vec<String> {
     if !s.system.starts_with("as_published/sim") {
         return Vec::new();
@@ -427,7 +429,7 @@ fn tears(s: &Subject) -> Vec<String> {
     }
 }
 
-/// The scenarios' assumptions about the systems that they name match the systems' own descriptions.
+/// The scenarios' assumptions about systems match the systems' own descriptions.
 #[test]
 fn peers_can_do_what_scenarios_count_on() {
     let noted: Value = serde_json::from_str(include_str!("capabilities.json")).unwrap();
@@ -463,10 +465,10 @@ fn peers_can_do_what_scenarios_count_on() {
     );
 }
 
-/// Cases follow one another, so that peers do not take each other's daemons or CPUs.
+/// Cases run one after the other, so that peers do not share daemons or CPUs.
 #[test]
 fn every_variant_of_every_peer_keeps_the_protocol() {
-    // All of them, whatever is wrong before.
+    // All checks run, whatever failed before.
     let mut failed = check("ping-pong", |s| {
         let mut faults = Vec::new();
         for reach in s.reaches() {
@@ -545,21 +547,21 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     }
 }
 
-/// The benchmark's processes.
+/// Returns the benchmark's processes.
 fn children(bench: u32) -> Vec<u32> {
     let list =
         std::fs::read_to_string(format!("/proc/{bench}/task/{bench}/children")).unwrap_or_default();
     list.split_whitespace().map(|p| p.parse().unwrap()).collect()
 }
 
-/// Returns whether a process measures Driveline or a baseline. A process that was forked but has
-/// not become a program yet does not.
+/// Returns true if a process measures Driveline or a baseline. A forked process that has not
+/// started its program yet does not count.
 fn is_own(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.contains("bench-peer"))
 }
 
-/// Ends a link of this peer while it runs, in whatever way, and says what is wrong with the end.
+/// Ends a link of this peer while it runs, with `end`, and returns the faults of the result.
 fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<String> {
     let reach = s.reaches().next().unwrap();
     let wait = s.waits(false);
@@ -573,7 +575,7 @@ fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<St
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The order of the cases is the seed's; all but this peer's are ended at once.
+    // The seed determines the order of the cases; all but this peer's are ended at once.
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut ended = false;
     while bench.try_wait().unwrap().is_none() && Instant::now() < deadline {
@@ -581,8 +583,8 @@ fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<St
         let runs = |pid: &u32| s.is_run_by(*pid);
         if started.iter().any(runs) {
             if !ended {
-                // Long enough for the link to be up, most of the time; whenever it comes, nothing
-                // may be left.
+                // Usually long enough for the link to be connected. Whenever it ends, nothing may
+                // remain.
                 std::thread::sleep(Duration::from_millis(1500));
                 let mut ends: Vec<u32> = children(bench.id()).into_iter().filter(runs).collect();
                 ends.sort_unstable();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A receiver that stops for a while must show, however the sender is paced.
+//! A receiver that stops for a while must be visible in the figures, in open and closed loops.
 //!
-//! A measurement in a closed loop asks nothing while the answer is missing: a stall of 300 ms is
-//! one slow sample, and the hundreds that would have been late are never asked for (coordinated
-//! omission). An open loop goes on at its rate, so all of them are late, or counted as missed.
-//! Stalls are made by stopping the receiving process. Only bounds are checked that follow from the
-//! stall itself; a busy machine makes everything later still.
+//! A closed loop sends nothing while the answer is missing: a stall of 300 ms is one slow sample,
+//! and the hundreds that would have been late are never sent (coordinated omission). An open loop
+//! continues at its rate, so all of them are late, or counted as missed. The test stops the
+//! receiving process to make stalls. It checks only bounds that follow from the stall itself; a
+//! busy machine adds delay.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod processes;
@@ -28,13 +28,13 @@ const RATE_HZ: f64 = 100.0;
 const PERIOD_NS: u64 = 10_000_000;
 /// Four seconds of an open loop.
 const MESSAGES: u64 = 400;
-/// Round trips that take longer than a stall needs to come, on any machine.
+/// Number of round trips that take longer than a stall needs to start, on any machine.
 const ROUND_TRIPS: u64 = 200_000;
 
-/// Receivers are found among this program's children, so there is one measurement at a time.
+/// Receivers are found among this program's children, so only one measurement runs at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Measures while the receiving end is stopped again and again.
+/// Measures while the receiving end is stopped repeatedly.
 fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let program = Program {
@@ -59,8 +59,8 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
         warm_up: 10,
         messages: if pace == Pace::PingPong { ROUND_TRIPS } else { MESSAGES },
         depth,
-        // A reliable ping-pong waits ten seconds for an answer, so that nothing is given up where
-        // the machine stands still.
+        // A reliable ping-pong waits ten seconds for an answer, so that it does not give up on a
+        // stopped machine.
         reliability: if pace == Pace::PingPong {
             Reliability::Reliable
         } else {
@@ -93,7 +93,7 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
         });
         let mut stalls = Vec::new();
         while !over.load(Relaxed) {
-            // With both ends there, the first one is the receiver.
+            // If both ends exist, the first one is the receiver.
             if let [receiver, _] = children(std::process::id()).as_slice() {
                 stalls.extend(stall(*receiver, || over.load(Relaxed)));
             }
@@ -104,13 +104,13 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     })
 }
 
-/// Returns when the sender began with a sample. A ping-pong whose payload is not filled takes one
-/// stamp only, before it asks for memory.
+/// Returns the time at which the sender began with a sample. A ping-pong with an unfilled payload
+/// takes only one stamp, before it requests memory.
 fn asked_at(s: &Sample) -> u64 {
     if s.sent.before_publish > 0 { s.sent.before_publish } else { s.sent.before_fill }
 }
 
-/// Stalls that lie between the first and the last counted sample; there are several in four
+/// Returns the stalls between the first and the last counted sample; there are several in four
 /// seconds.
 fn inside(account: &Account, stalls: &[Stall]) -> Vec<Stall> {
     let (first, last) = (
@@ -128,7 +128,7 @@ fn due_within(account: &Account, stall: Stall) -> Vec<Sample> {
     account.stamps.iter().filter(due).copied().collect()
 }
 
-/// At least as many as are due in the stall, but for one at each edge.
+/// Number of samples that are due in a stall, minus one at each edge.
 const DUE_IN_A_STALL: usize = (STALL.as_nanos() as u64 / PERIOD_NS) as usize - 2;
 
 /// Returns the reported distributions of the account's figure.
@@ -138,8 +138,8 @@ fn reported(account: &Account, metric: Metric) -> Option<Percentiles> {
 
 #[test]
 fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
-    // Room for all: a machine that stands still for longer than a stall must not be what a sample
-    // is missed by.
+    // Room for all samples, so that none is missed because the machine itself stands still for
+    // longer than a stall.
     let (account, stalls) = measure(Pace::RateHz(RATE_HZ), 512);
     assert!(account.invalid.is_empty(), "{:?}", account.invalid);
     for stall in inside(&account, &stalls) {
@@ -155,14 +155,14 @@ fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
         let worst =
             due.iter().map(|s| s.received.unwrap().in_hand - s.sent.scheduled).max().unwrap();
         assert!(worst >= STALL.as_nanos() as u64 - 2 * PERIOD_NS, "{worst}");
-        // The figure that is reported has each of them, no less late than the stall made it.
+        // The reported figure has each of them, at least as late as the stall made it.
         let relative = account.samples.get(&Metric::ScheduleRelative).unwrap();
         for s in &due {
             let late = due.iter().filter(|other| other.sent.scheduled <= s.sent.scheduled).count();
-            let told = relative.iter().filter(|ns| **ns >= stall.to - s.sent.scheduled).count();
+            let delayed = relative.iter().filter(|ns| **ns >= stall.to - s.sent.scheduled).count();
             assert!(
-                told >= late,
-                "{told} of {late} are reported as {} ns late",
+                delayed >= late,
+                "{delayed} of {late} are reported as {} ns late",
                 stall.to - s.sent.scheduled
             );
         }
@@ -178,12 +178,13 @@ fn what_an_open_loop_replaces_during_a_stall_is_counted_as_missed() {
     assert!(account.invalid.is_empty(), "{:?}", account.invalid);
     let mut missed = 0;
     for stall in inside(&account, &stalls) {
-        // What the sender came to while the receiver stood still; the sender may be late itself.
+        // Samples that the sender published while the receiver was stopped; the sender may be late
+        // itself.
         let published =
             |s: &Sample| s.sent.before_publish > stall.from && s.sent.returned < stall.to;
         let due: Vec<Sample> = account.stamps.iter().copied().filter(published).collect();
         let got: Vec<&Sample> = due.iter().filter(|s| s.received.is_some()).collect();
-        // Of all that was due only the newest is left, and that may have been replaced as well.
+        // Of all due samples only the newest remains, and it may have been replaced as well.
         assert!(got.len() <= 1, "{got:?} in {stall:?}");
         assert!(got.iter().all(|s| s.received.unwrap().in_hand >= stall.to));
         missed += due.len() - got.len();
@@ -195,8 +196,8 @@ fn what_an_open_loop_replaces_during_a_stall_is_counted_as_missed() {
 
 #[test]
 fn a_closed_loop_hides_a_stall_which_is_why_it_is_labelled() {
-    // Rounds enough for seconds; whatever they take, a sender that waits for its answer asks at
-    // most once while there is none.
+    // Enough rounds for seconds. A sender that waits for its answer asks at most once during a
+    // stall.
     let (account, stalls) = measure(Pace::PingPong, 1);
     assert!(account.invalid.is_empty(), "{:?}", account.invalid);
     for stall in inside(&account, &stalls) {
@@ -207,10 +208,10 @@ fn a_closed_loop_hides_a_stall_which_is_why_it_is_labelled() {
             .count();
         assert!(asked <= 1, "{asked} were asked during {stall:?}");
     }
-    // Nothing is missed, and nothing says how much was never asked.
+    // Nothing is missed, and no count shows how much was never sent.
     assert_eq!((account.sent, account.missed[0]), (account.scheduled, 0));
-    // So there is no figure of a schedule, and each row of a closed loop is called what it is; none
-    // of an open loop is.
+    // So there is no figure of a schedule. Rows of a closed loop are labelled as such; rows of an
+    // open loop are not.
     assert_eq!(reported(&account, Metric::ScheduleRelative), None);
     for (args, label, has_schedule) in
         [("", "ping-pong", false), ("--rate 500", "1→1 at 500 Hz", true)]

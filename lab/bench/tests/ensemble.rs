@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Processes are looked for among this program's children, so there is one run at a time.
+/// Processes are found among this program's children, so only one run at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn job(topic: &str, size: usize, subscribers: usize) -> Job {
@@ -101,7 +101,7 @@ fn every_link_of_a_run_has_an_account_that_closes() {
 
 #[test]
 fn a_quota_holds_or_is_refused_with_the_reason() {
-    // A tenth of a CPU for a reader that would like a whole one.
+    // A tenth of a CPU for a reader that would use a whole one.
     let (percent, every) = (10, Duration::from_millis(50));
     let busy = Job { processing_us: 20_000, messages: 200, ..job("link", 1000, 1) };
     let beside =
@@ -115,7 +115,7 @@ fn a_quota_holds_or_is_refused_with_the_reason() {
     }
     let ensemble = outcome.unwrap();
     assert_eq!(ensemble.accounts[0].invalid, Vec::<String>::new());
-    // The kernel stopped them, again and again.
+    // The kernel throttled them repeatedly.
     let counted = |what: &str| {
         *ensemble.observations.counters.get(what).unwrap_or_else(|| panic!("no '{what}'"))
     };
@@ -132,8 +132,8 @@ fn a_quota_holds_or_is_refused_with_the_reason() {
     let used: u64 = points().map(|p| p.value).sum();
     let (first, last) =
         (points().map(|p| p.time_ns).min().unwrap(), points().map(|p| p.time_ns).max().unwrap());
-    // Of the periods at both ends all may be used, and the kernel hands time out to each CPU in
-    // slices of 5 ms.
+    // The periods at both ends may be fully used, and the kernel assigns time to each CPU in slices
+    // of 5 ms.
     let allowed = (last - first + every.as_nanos() as u64 + 200_000_000) * u64::from(percent) / 100;
     assert!(
         used > 0 && used < allowed * 3 / 2 + 20_000_000,
@@ -184,8 +184,8 @@ fn only_the_favoured_subscriber_has_its_priority_and_its_cpu() {
             ensemble
         });
         while !over.load(Relaxed) {
-            // Each settles before it says that it is ready, and the publisher comes last: where it
-            // is in the end counts.
+            // Each sets itself up before it reports that it is ready, and the publisher comes last:
+            // the final state counts.
             if let started @ [_, _, _] = processes::children(std::process::id()).as_slice() {
                 for (pid, seen) in started.iter().zip(&mut seen) {
                     *seen = Place::of(*pid).or(seen.take());
@@ -201,7 +201,8 @@ fn only_the_favoured_subscriber_has_its_priority_and_its_cpu() {
     assert_eq!(favoured.cpus, there.to_string());
     let unset = &ensemble.accounts[0].unset;
     let refused = unset.iter().filter(|u| u.contains("Fifo priority 40")).count();
-    // Either it has the priority, or it reports once that it does not: no other end requested it.
+    // Either it has the priority, or it reports once that it was refused: no other end requested
+    // it.
     let granted = (favoured.is_fifo, favoured.priority) == (true, 40);
     assert_eq!(refused, usize::from(!granted), "{favoured:?}: {unset:?}");
     for place in [other, publisher] {

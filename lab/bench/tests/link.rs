@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The benchmark run as a program, with tiny numbers: what it does, never how fast.
+//! The benchmark as a program, with small numbers: checks its function, not its speed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ fn bench(args: &str) -> Output {
         .unwrap()
 }
 
-/// Maximum number of measurements until the hypervisor leaves the machine alone for that long.
+/// Maximum number of attempts until the hypervisor takes no time during a measurement.
 const ATTEMPTS: usize = 20;
 
 fn measured(args: &str) -> Value {
@@ -37,7 +37,7 @@ fn measured(args: &str) -> Value {
     unreachable!()
 }
 
-/// Returns whether runs do not count because the hypervisor took their time, and for no other
+/// Returns true if runs are invalid because the hypervisor took their time, and for no other
 /// reason.
 fn taken_away(m: &Value) -> bool {
     let runs: Vec<&Value> = cases(m).flat_map(|c| c["runs"].as_array().unwrap()).collect();
@@ -56,7 +56,8 @@ fn case<'a>(m: &'a Value, id: &str) -> &'a Value {
     })
 }
 
-/// Every run of every case is valid and closed, and every figure has as many samples as it should.
+/// Checks that every run of every case is valid and closed, and that every figure has the expected
+/// number of samples.
 fn check(m: &Value, samples_per_run: u64) {
     assert_eq!(m["complete"], true);
     for c in cases(m) {
@@ -110,7 +111,7 @@ fn ping_pong_between_processes_with_floors_and_extras() {
         ]
     );
     assert!(link["ratios"][0]["p50"]["estimate"].as_f64().unwrap() > 0.0);
-    // 40 samples say nothing about a 99th percentile.
+    // 40 samples are too few for a 99th percentile.
     assert_eq!(
         (&link["figures"]["transport"]["p99"], &link["ratios"][0]["p99"]),
         (&Value::Null, &Value::Null)
@@ -147,7 +148,7 @@ fn open_loop_one_to_three_between_processes() {
     let ratios = link["ratios"].as_array().unwrap();
     assert_eq!(ratios[0]["to"], "floor: futex · processes · 1→3 at 500 Hz");
     assert_eq!(ratios[1]["to"], "driveline · processes · 1→1 at 500 Hz · block · 1 KiB · filled");
-    // Every payload that was received was verified, the first one and warm-up included.
+    // Every received payload was verified, with the first one and warm-up.
     for r in link["runs"].as_array().unwrap() {
         let received: u64 =
             r["received"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
@@ -193,8 +194,8 @@ fn a_reader_that_processes_gets_the_newest_and_the_rest_is_counted_as_missed() {
         assert!(id.contains("each processed for 10000 µs"), "{id}");
         for r in c["runs"].as_array().unwrap() {
             assert!(r["missed"][0].as_u64().unwrap() > 0, "{r}");
-            // Processor time, however little of it the machine gives at a time; it is reported for
-            // each sample that was sent.
+            // Processor time, independent of preemption; it is reported for each sample that was
+            // sent.
             let (sent, received) =
                 (r["sent"].as_f64().unwrap(), r["received"][0].as_f64().unwrap());
             assert!(
@@ -286,7 +287,7 @@ fn what_cannot_be_measured_is_explained_before_anything_starts() {
         ("--wait poll", 2, "spin:US"),
         ("--publisher-cpu 9999", 2, "cannot be used"),
         ("--subscribers 100 --rate 10 --wait spin", 2, "use --wait block"),
-        // Nothing is wrong with that, but the machine is too small.
+        // The request is valid, but the machine is too small.
         ("--size 64G --wait block", 1, "MiB are available"),
     ] {
         let out = bench(args);
@@ -297,11 +298,10 @@ fn what_cannot_be_measured_is_explained_before_anything_starts() {
     }
 }
 
-/// Runs the command without the right to real-time priorities: neither by a capability nor by a
-/// limit.
+/// Runs the command without the right to real-time priorities, by capability or limit.
 fn without_priorities(args: &str) -> Output {
-    // Root has its capabilities back with each program that it starts, unless they are out of
-    // bounds.
+    // Root gets its capabilities back with each program that it starts, unless the bounding set
+    // lacks them.
     let bounds: &[&str] = if rustix::process::geteuid().is_root() {
         &["setpriv", "--bounding-set=-sys_nice", "--"]
     } else {
@@ -334,7 +334,7 @@ fn a_refused_priority_is_reported_in_every_run_and_by_the_machine() {
                     u.starts_with("class Fifo priority 60: ") && u.contains("rtprio limit")
                 })
             };
-            // Once, however many ends say so.
+            // Once, whatever the number of ends that report it.
             assert_eq!(run["unset"].as_array().unwrap().iter().filter(refused).count(), 1, "{run}");
             runs += 1;
         }
@@ -351,13 +351,13 @@ fn a_refused_priority_is_reported_in_every_run_and_by_the_machine() {
                 && table.contains("SCHED_FIFO 60"),
             "{table}"
         );
-        // What was not asked for is not refused.
+        // Settings that were not requested are not refused.
         let m: Value = serde_json::from_str(&said("--json")).unwrap();
         assert!(not_allowed(&m) && !m["cases"].to_string().contains("Fifo"), "{m}");
     }
 }
 
-/// The process is stopped as soon as its first measured process exists, whenever that is.
+/// The process is stopped as soon as its first measured process exists.
 #[test]
 fn an_interruption_leaves_a_valid_partial_result_and_nothing_else() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
@@ -398,8 +398,8 @@ fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
         .unwrap();
     let pid = child.id();
     let children = format!("/proc/{pid}/task/{pid}/children");
-    // Every measured process of three cases is killed as soon as it is seen: none of them could end
-    // by itself so soon.
+    // Every measured process of three cases is killed as soon as it is seen: none could end by
+    // itself so soon.
     while child.try_wait().unwrap().is_none() {
         for measured in std::fs::read_to_string(&children).unwrap_or_default().split_whitespace() {
             let measured = rustix::process::Pid::from_raw(measured.parse().unwrap()).unwrap();

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A peer in its shortest form: Unix datagrams, 1 to N. It shows what docs/protocols/harness.md asks for, and tests that
-a peer that loses, tears, dies, fails at its end, falls silent or leaves processes behind is shown so: its variants are sound, forgets, tears,
-dies, fails, silent, leaves, kept, orphans, whose keeper is killed, two with a latency tool of their own, of which one is right, and loses: the only one
-whose ping-pong goes on after a loss."""
+"""A minimal peer over Unix datagrams, 1 to N. It implements docs/protocols/harness.md.
+
+Its variants test that faults of peers are reported: sound has none; forgets, tears, dies, fails,
+silent and leaves lose samples, tear them, die, fail at the end, stop sending, or leave processes
+behind. kept has a keeper, and the keeper of orphans is killed. Two variants have a latency tool of
+their own, one of them with a correct result. loses is the only one whose ping-pong continues after
+a loss.
+"""
 
 import json
 import os
@@ -21,15 +25,33 @@ END = int.from_bytes(b"drvbend!", "little")
 def describe():
     def variant(name, **more):
         return {
-            "name": name, "title": f"Unix datagrams, {name}", "reach": ["host"], "waits": ["block"],
-            "reliability": ["best_effort"], "loans": False, "min_size": 32, "max_size": 65536, "max_subscribers": 16,
-            "settings": [{"name": "SO_SNDBUF", "value": "default", "why": "small messages"}], **more,
+            "name": name,
+            "title": f"Unix datagrams, {name}",
+            "reach": ["host"],
+            "waits": ["block"],
+            "reliability": ["best_effort"],
+            "loans": False,
+            "min_size": 32,
+            "max_size": 65536,
+            "max_subscribers": 16,
+            "settings": [{"name": "SO_SNDBUF", "value": "default", "why": "small messages"}],
+            **more,
         }
+
     names = ["sound", "forgets", "tears", "dies", "fails", "silent", "leaves", "loses"]
-    return {"protocol": 1, "name": os.path.basename(sys.argv[0]), "title": "Test peer", "version": "0",
-            "variants": [variant(n) for n in names] + [
-                variant("kept", keeper=True), variant("orphans", keeper=True), variant("confirmed", own_tool="perf", keeper=True),
-                variant("contradicted", own_tool="perf", tuning=True)]}
+    return {
+        "protocol": 1,
+        "name": os.path.basename(sys.argv[0]),
+        "title": "Test peer",
+        "version": "0",
+        "variants": [variant(n) for n in names]
+        + [
+            variant("kept", keeper=True),
+            variant("orphans", keeper=True),
+            variant("confirmed", own_tool="perf", keeper=True),
+            variant("contradicted", own_tool="perf", tuning=True),
+        ],
+    }
 
 
 def emit(event, **more):
@@ -42,8 +64,18 @@ class Link:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.next = self.expected = 1
         self.sent, self.got, self.arrivals = [], [], 0
-        self.end = {"role": job["role"], "index": job["index"], "published": 0, "first_sequence": 1, "received": 0,
-                    "missed": 0, "verified": 0, "mismatches": [], "mismatched": 0, "not_sent": {}}
+        self.end = {
+            "role": job["role"],
+            "index": job["index"],
+            "published": 0,
+            "first_sequence": 1,
+            "received": 0,
+            "missed": 0,
+            "verified": 0,
+            "mismatches": [],
+            "mismatched": 0,
+            "not_sent": {},
+        }
 
     def path(self, direction, index):
         return f"{self.job['domain_dir']}/{self.job['topic']}.{direction}.{index}"
@@ -94,7 +126,7 @@ class Link:
         read = 0
         if self.job["payload"] == "filled" and mark != END:
             self.end["verified"] += 1
-            if length != len(data) or check != zlib.crc32(data[HEAD.size:]):
+            if length != len(data) or check != zlib.crc32(data[HEAD.size :]):
                 self.end["mismatched"] += 1
                 self.end["mismatches"] = [f"sample {sequence}: the checksum does not fit"]
             read = time.monotonic_ns()
@@ -175,7 +207,11 @@ def ping_that_loses(link, job):
                 link.end["unanswered"] += 1
                 break
             if row[0] < question + 1:
-                link.end = {**counts, "received": counts["received"] + 1, "late": counts["late"] + 1}
+                link.end = {
+                    **counts,
+                    "received": counts["received"] + 1,
+                    "late": counts["late"] + 1,
+                }
             elif link.lost():
                 link.end = counts
             else:
@@ -206,7 +242,14 @@ def echo_that_loses(link, job):
 
 def own_tool(job):
     confirmed = job["system"].endswith("/confirmed")
-    said = {"name": "perf", "version": "3", "p50_ns": 105_000 if confirmed else 1, "p99_ns": None, "mean_ns": 110_000, "n": job["messages"]}
+    said = {
+        "name": "perf",
+        "version": "3",
+        "p50_ns": 105_000 if confirmed else 1,
+        "p99_ns": None,
+        "mean_ns": 110_000,
+        "n": job["messages"],
+    }
     emit("done", ends=[{"role": "own_tool", "own_tool": said, "unset": ["a wish of the tool"]}])
 
 
@@ -227,7 +270,11 @@ def keeper(job):
         name = f"driveline-test-{os.getpid()}"
         with open(f"{job['domain_dir']}/shared-memory-test", "w") as file:
             file.write(f"{name} {name}_lock\n")
-        for path in (f"/dev/shm/{name}", f"/dev/shm/{name}_lock", f"{os.environ['LEFT_BEHIND']}/{name}"):
+        for path in (
+            f"/dev/shm/{name}",
+            f"/dev/shm/{name}_lock",
+            f"{os.environ['LEFT_BEHIND']}/{name}",
+        ):
             open(path, "w").close()
         emit("ready")
         os.kill(os.getpid(), 9)
@@ -246,7 +293,9 @@ def main():
         if job["role"] == "keeper":
             keeper(job)
             return 0
-        if job["system"].endswith(("/kept", "/confirmed")) and not os.path.exists(f"{job['domain_dir']}/kept"):
+        if job["system"].endswith(("/kept", "/confirmed")) and not os.path.exists(
+            f"{job['domain_dir']}/kept"
+        ):
             raise FileNotFoundError("the keeper is not there")
         if job["role"] == "own_tool":
             own_tool(job)

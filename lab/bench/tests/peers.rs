@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Other programs, measured by the same engine: a peer in Python, whose variants do what peers must
-//! not do.
+//! Other programs, measured by the same engine: a peer in Python, whose variants break the rules
+//! for peers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A directory of peers with one in it, called `test`.
+/// Returns a directory of peers with one peer, `test`.
 fn directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(
@@ -18,7 +18,7 @@ fn directory() -> tempfile::TempDir {
     dir
 }
 
-/// Maximum number of measurements until the hypervisor leaves the machine alone for that long.
+/// Maximum number of attempts until the hypervisor takes no time during a measurement.
 const ATTEMPTS: usize = 20;
 
 fn bench(args: &str) -> Output {
@@ -65,8 +65,8 @@ fn runs<'a>(m: &'a Value, system: &str) -> Vec<&'a Value> {
     runs
 }
 
-/// Returns why a run is invalid, without the hypervisor's share, which is no fault of the tested
-/// code.
+/// Returns the reasons why a run is invalid, without the hypervisor's share, which is no fault of
+/// the tested code.
 fn reasons(run: &Value) -> Vec<&str> {
     run["invalid"]
         .as_array()
@@ -186,7 +186,7 @@ fn a_peer_that_falls_silent_or_leaves_processes_behind_delays_no_other() {
         std::fs::read_dir(left.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(pids.len(), 2, "one of each end");
     for pid in pids {
-        // Killed; who adopted it may not have waited for it yet.
+        // Killed; its new parent may not have waited for it yet.
         let status =
             std::fs::read_to_string(Path::new("/proc").join(&pid).join("stat")).unwrap_or_default();
         assert!(status.is_empty() || status.contains(") Z "), "{pid:?} goes on: {status}");
@@ -219,14 +219,14 @@ fn what_a_killed_keeper_leaves_in_shared_memory_is_removed_by_its_list() {
     assert!(!names.is_empty());
     for name in names.into_iter().flat_map(|name| [format!("{name}_lock"), name]) {
         let path = Path::new("/dev/shm").join(name);
-        // Nor does this test leave it there.
+        // This test does not leave it there either.
         assert!(std::fs::remove_file(&path).is_err(), "{} was left", path.display());
     }
 }
 
-/// The twentieth question and the twentieth answer that arrive are thrown away: of 25 questions,
-/// and of 24 answers. With room for more than one question none replaces another where the machine
-/// stands still.
+/// The twentieth question and the twentieth answer that arrive are dropped: of 25 questions, and of
+/// 24 answers. With room for more than one question, none replaces another if the machine stands
+/// still.
 #[test]
 fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
     let m = measured(
@@ -243,7 +243,7 @@ fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
                 (&one, &one, &serde_json::json!({})),
                 "{system}: {r}"
             );
-            // On a machine that stands still for a second, an answer may be late besides.
+            // On a machine that stands still for a second, an answer may also be late.
             let (late, missed) = (lost["late"].as_u64().unwrap(), r["missed"][0].as_u64().unwrap());
             assert!((2..=2 + late).contains(&missed), "{system}: {r}");
             assert_eq!(
@@ -258,7 +258,7 @@ fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
          --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any",
     );
     let text = String::from_utf8_lossy(&out.stdout);
-    // Runs that the hypervisor disturbed do not count, and are not shown.
+    // Runs that the hypervisor disturbed are invalid and not listed.
     let disturbed = text.lines().any(|l| l.starts_with("INVALID") && l.contains("hypervisor"));
     assert!(
         disturbed
@@ -313,7 +313,7 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
         (&contradicted["concord"], &contradicted["tool"]),
         (&Value::from("differs"), &Value::from("perf"))
     );
-    // What the tool said stands in its own case, too.
+    // The tool's result is also in its own case.
     let tool = row("test/confirmed", "own_tool").unwrap();
     assert_eq!(tool["id"], "own tool perf · test/confirmed · processes · ping-pong · block · 64 B");
     assert_eq!(
@@ -349,7 +349,7 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
         "{wrong}"
     );
 
-    // Of few rounds nothing is said, and nothing is invalid.
+    // With few rounds there is no verdict, and nothing is invalid.
     let out = bench(&format!("link --size 64 --peers test/contradicted {fixed} --rounds 1"));
     let text = String::from_utf8_lossy(&out.stdout);
     assert_eq!(out.status.code(), Some(0), "{text}");
@@ -358,7 +358,7 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
         "{text}"
     );
 
-    // They need a peer, and the shape that tools measure.
+    // They need a peer, and the kind of link that tools measure.
     let error = |args: &str| String::from_utf8(bench(args).stderr).unwrap();
     assert!(error("link --own-tools").contains("--peers"));
     assert!(
@@ -369,8 +369,8 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
 
 #[test]
 fn peers_are_listed() {
-    let told = |args: &str| String::from_utf8(bench(args).stdout).unwrap();
-    let (all, one) = (told("peers"), told("peers test"));
+    let printed = |args: &str| String::from_utf8(bench(args).stdout).unwrap();
+    let (all, one) = (printed("peers"), printed("peers test"));
     for line in [["test ", "Test peer"], ["ecal ", "Eclipse eCAL"]] {
         assert!(
             all.lines().any(|l| l.starts_with(line[0]) && l.contains(line[1])),

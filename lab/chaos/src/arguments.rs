@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line.
+//! Command line.
 
 use clap::Parser;
 use driveline_chaos::faults::FaultKind;
@@ -103,7 +103,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Faults of modules, as they are asked for.
+    /// Requested faults of modules, by kind.
     pub(crate) fn of_modules(&self) -> [(FaultKind, &[String]); 6] {
         let names =
             [&self.kill, &self.stop, &self.hang, &self.exception, &self.memory, &self.descriptors];
@@ -116,7 +116,7 @@ impl Arguments {
     }
 }
 
-/// A time in seconds, at most a day.
+/// Time in seconds, at most a day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Seconds(Duration);
 
@@ -133,7 +133,7 @@ impl FromStr for Seconds {
     }
 }
 
-/// A shortest and a longest time.
+/// Shortest and longest time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span(Duration, Duration);
 

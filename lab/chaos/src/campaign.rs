@@ -25,9 +25,9 @@ const RECOVERS_WITHIN: Duration = Duration::from_secs(120);
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// Time for a run to end in order.
 const ENDS_WITHIN: Duration = Duration::from_secs(90);
-/// Promised time for the processes of a killed launcher; what comes later is a breach.
+/// Promised time in which the processes of a killed launcher end; a later end is a breach.
 const LAUNCHER_LOST: Duration = Duration::from_secs(6);
-/// Time for counters to come, which modules send once a second.
+/// Time for counters to arrive, which modules send once a second.
 const COUNTED: Duration = Duration::from_millis(1200);
 /// Time for descriptors and segments of dead peers to be closed.
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
@@ -58,10 +58,10 @@ struct Campaign<'a> {
     began: Instant,
 }
 
-/// Causes all planned faults. Blocks until they are answered, or until it is interrupted.
+/// Causes all planned faults. Blocks until all are answered, or until an interruption.
 ///
 /// # Errors
-/// If the graph cannot be started, for people.
+/// If the graph cannot be started, with the reason.
 pub fn run(
     options: &CampaignOptions,
     graph: &GraphFacts,
@@ -89,7 +89,8 @@ pub fn run(
     Ok(Report::of(campaign.parts))
 }
 
-/// Faults of one run each: a killed launcher ends a run, and a report keeps a bounded number.
+/// Splits the faults by run: a killed launcher ends a run, and a report has a bounded number of
+/// faults.
 fn split(planned: &[Planned]) -> Vec<&[Planned]> {
     let parts = planned.split_inclusive(|p| p.kind == FaultKind::Launcher);
     parts.flat_map(|part| part.chunks(MAX_FAULTS)).collect()
@@ -119,7 +120,7 @@ impl Campaign<'_> {
         }
         let run = running.state()?;
         let observer = Observer::start(running.session.domain(), &self.topics(&run))?;
-        // Its connections are no growth.
+        // The observer's connections do not count as growth.
         let end = Instant::now() + SETTLES_WITHIN;
         while !observer.is_matched() && !self.is_interrupted() && Instant::now() < end {
             std::thread::sleep(POLL);
@@ -218,12 +219,12 @@ impl Campaign<'_> {
     }
 }
 
-/// A run with what the campaign knows of it.
+/// A run, with the state that the campaign keeps of it.
 struct Running<'a> {
     session: Session,
     graph: &'a GraphFacts,
     began: Instant,
-    /// From the start of each module's first process until it was ready, in milliseconds.
+    /// Time from the start of each module's first process until it was ready, in milliseconds.
     cold_starts: BTreeMap<String, f64>,
     restarts: BTreeMap<String, Restarts>,
 }
@@ -271,12 +272,12 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// State of the run; waits until it responds.
+    /// Returns the state of the run; waits until it responds.
     fn state(&mut self) -> Result<RunStatus, String> {
         self.until(RECOVERS_WITHIN, "the run does not respond", Some)
     }
 
-    /// Polls until `answer` says something. Times out with `otherwise`.
+    /// Polls until `answer` returns a value. Fails with `otherwise` after a time-out.
     fn until<T>(
         &mut self,
         within: Duration,
@@ -299,7 +300,7 @@ impl<'a> Running<'a> {
         self.session.ended().is_ok_and(|ended| ended.is_some())
     }
 
-    /// Causes a fault and waits for the answer; the error is why there is none.
+    /// Causes a fault and waits for the answer. The error is the reason why there is none.
     fn cause(&mut self, planned: &Planned, pid: &mut Option<u32>) -> Result<Answer, String> {
         match (planned.kind, planned.module.as_deref()) {
             (FaultKind::Launcher, _) => {
@@ -317,7 +318,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// A module that works, and its process.
+    /// Returns a module once it works, with its process.
     fn ready(&mut self, module: &str) -> Result<ProcessStatus, String> {
         let process = self.until(RECOVERS_WITHIN, "module is not ready", |run| {
             let process = run.processes.into_iter().find(|p| p.name == module)?;
@@ -352,7 +353,8 @@ impl<'a> Running<'a> {
             }
         }
         if kind == FaultKind::Exception {
-            // Its record comes a moment later; a kill of the module before that would lose it.
+            // The record of the call comes a moment later; killing the module before that would
+            // lose it.
             std::thread::sleep(COUNTED);
             return Ok(Answer::Failed);
         }
@@ -414,7 +416,7 @@ impl<'a> Running<'a> {
         Ok(Answer::Resumed)
     }
 
-    /// Stops all processes of the run, the launcher as well. None may be restarted for it.
+    /// Stops all processes of the run and the launcher. No process may be restarted because of it.
     fn suspend(&mut self, stopped: Duration) -> Result<Answer, String> {
         let of = |run: &RunStatus| -> Vec<_> {
             run.processes.iter().map(|p| (p.name.clone(), p.pid, p.restarts)).collect()
@@ -433,8 +435,9 @@ impl<'a> Running<'a> {
         Ok(Answer::Resumed)
     }
 
-    /// Removes the directory of the domain with all that is in it, and makes it again, empty, as an
-    /// administrator would: of a directory that `DRIVELINE_DOMAIN_DIR` names, no process knows with
+    /// Removes the directory of the domain with its content, and makes an empty one, as an
+    /// administrator would. A directory in `DRIVELINE_DOMAIN_DIR` must be made this way: processes
+    /// do not know its access rights.
     /// which rights it is to be made.
     fn lose_directory(&mut self) -> Result<Answer, String> {
         let domain = self.session.domain();
@@ -474,8 +477,8 @@ impl<'a> Running<'a> {
         Ok(Answer::GoesOn)
     }
 
-    /// Waits until the run stands still after the last fault: restarts have ended, what dead peers
-    /// left is closed, counters have come. What has not happened in time is a finding.
+    /// Waits until the run has settled after the last fault: restarts have ended, remains of dead
+    /// peers are closed, counters have arrived. Anything missing after the time-out is a finding.
     fn settle(&mut self, before: &Census, facts: &mut RunFacts) -> Census {
         let end = Instant::now() + SETTLES_WITHIN;
         let counted = Instant::now() + COUNTED;
@@ -493,7 +496,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Ends the run in order and looks for what it leaves.
+    /// Ends the run in order and checks for remains.
     fn end(&mut self, facts: &mut RunFacts, lost: bool) -> String {
         let ended = if lost { None } else { Some(self.session.stop(ENDS_WITHIN)) };
         let text = match &ended {
@@ -516,7 +519,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Returns true if a process is in a state that it keeps.
+/// Returns true if a process is in a final state.
 fn is_settled(process: &ProcessStatus) -> bool {
     matches!(process.state, ProcessState::Ready | ProcessState::Down)
 }

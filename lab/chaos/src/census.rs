@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Name of the launcher in a census.
 pub const LAUNCHER: &str = "(launcher)";
-/// Processes of this machine that are read at most.
+/// Maximum number of processes of this machine that are read.
 const MAX_PROCESSES: usize = 65_536;
 
 /// Resources of one process.
@@ -102,7 +102,7 @@ impl Kept {
     }
 }
 
-/// Number of memory files in the maps of a process; several mappings of one count once.
+/// Returns the number of memory files in the maps of a process; several mappings of one count once.
 fn segments(maps: &str) -> u64 {
     let inode = |line: &str| line.split_whitespace().nth(4).map(str::to_owned);
     let files: BTreeSet<String> =
@@ -110,15 +110,15 @@ fn segments(maps: &str) -> u64 {
     files.len() as u64
 }
 
-/// Names in a directory; none if it does not exist.
+/// Returns the names in a directory; none if it does not exist.
 #[must_use]
 pub fn entries(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Processes whose environment has this assignment: those of the run with this domain, and what
-/// they have left behind.
+/// Returns the processes whose environment has this assignment: those of the run with this domain,
+/// and their remains.
 #[must_use]
 pub fn processes_with(assignment: &OsStr) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Kinds of faults, and what a module must declare to get them.
+//! Kinds of faults, and the declarations that a module needs for them.
 
 use crate::graph::ModuleFacts;
 use driveline_graph::{Reaction, RestartPolicy};
@@ -78,10 +78,10 @@ impl FaultKind {
         }
     }
 
-    /// Fault for the fault point of the module's host; none for faults from outside.
+    /// Returns the fault for the fault point of the module's host; none for faults from outside.
     ///
     /// # Errors
-    /// If the module cannot get it: what it must declare.
+    /// The declaration that the module lacks.
     pub fn injected(self, module: &ModuleFacts) -> Result<Option<InjectedFault>, String> {
         Ok(match self {
             Self::Hang => Some(InjectedFault::Hang),
@@ -117,10 +117,10 @@ impl FaultKind {
         format!("it lacks `{key}`, which a {self} fault exceeds")
     }
 
-    /// Checks that a module can get this fault and answer it.
+    /// Checks that a module can get this fault and react to it.
     ///
     /// # Errors
-    /// Reason why not, and the key of the graph that changes that.
+    /// The reason why it cannot, and the key of the graph that changes that.
     pub fn check(self, module: &ModuleFacts) -> Result<(), String> {
         self.injected(module)?;
         let restarts = module.policy != RestartPolicy::Never;
@@ -145,7 +145,7 @@ impl FaultKind {
     }
 }
 
-/// Says what each module can get, for people.
+/// Returns a text about the faults that a module can get.
 #[must_use]
 pub fn available(module: &ModuleFacts) -> String {
     let kinds = FaultKind::OF_MODULES.iter().filter(|kind| kind.check(module).is_ok());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Longest silence of topics, seen by an observer: no publisher waits for it, and it takes its pin
-//! from the pins reserved for tools.
+//! Longest silence of topics. An observer measures it: no publisher waits for it, and it takes its
+//! pin from the pins reserved for tools.
 //!
-//! A gap is the difference of the publish times of two samples, of whatever publishers, so that a
-//! busy observer does not lengthen it. A gap in which the observer itself missed samples is left out
-//! of the longest one, and is part of its upper bound.
+//! A gap is the difference between the publish times of two samples of any publishers, so a busy
+//! observer does not lengthen it. A gap in which the observer missed samples does not count as the
+//! longest one, but is part of its upper bound.
 
 use driveline_shm::{
     Access, Participant, ParticipantConfig, SchemaRequest, Subscription, SubscriptionConfig,
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Period at which the observer checks for its end.
 const TICK: Duration = Duration::from_millis(100);
-/// Samples that wait for the observer.
+/// Number of samples that can wait for the observer.
 const DEPTH: u32 = 64;
 
 /// Silence of a topic.
@@ -33,11 +33,11 @@ pub struct Gap {
     pub longest_ms: f64,
     /// Gaps that were left out, since the observer missed samples in them.
     pub left_out: u64,
-    /// Longest gap if nothing was published in the gaps left out, in milliseconds.
+    /// Longest gap, including the gaps left out, if nothing was published in them, in milliseconds.
     pub at_most_ms: f64,
 }
 
-/// Silence of a topic before and while faults are caused.
+/// Silence of a topic before and during the faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Gaps {
     /// Before the first fault.
@@ -60,7 +60,7 @@ impl Gap {
     }
 }
 
-/// Observes topics on a thread of its own until it is asked for the result.
+/// Observes topics on a thread of its own until the result is requested.
 #[derive(Debug)]
 pub struct Observer {
     thread: JoinHandle<BTreeMap<String, Gaps>>,
@@ -122,7 +122,7 @@ impl Observer {
         self.matched.load(Ordering::Relaxed) == self.topics
     }
 
-    /// From now on, faults are caused.
+    /// Marks the start of the faults.
     pub fn faults_begin(&self) {
         self.faults.store(true, Ordering::Relaxed);
     }
@@ -147,7 +147,7 @@ impl Watched {
         self.subscriptions.iter().any(|s| s.matched() > 0)
     }
 
-    /// Takes what waits; whether anything did.
+    /// Takes all waiting samples. Returns true if there were any.
     fn take_all(&mut self, breaks: bool) -> bool {
         let mut any = false;
         for subscription in &mut self.subscriptions {
@@ -164,7 +164,7 @@ impl Watched {
     }
 }
 
-/// One for each kind of publisher, as `driveline topic echo` has them.
+/// Subscribes once for each kind of publisher, as `driveline topic echo` does.
 fn subscriptions(participant: &Participant, topic: &str) -> Result<Vec<Subscription>, String> {
     let topic: TopicName = topic.parse().map_err(|e| format!("topic '{topic}': {e}"))?;
     let node: NodeName = "driveline_chaos".parse().map_err(|e| format!("{e}"))?;

@@ -25,7 +25,7 @@ pub struct ModuleFacts {
     pub policy: RestartPolicy,
     /// Restarts within `window`.
     pub max: usize,
-    /// Time in which restarts are counted.
+    /// Time window in which restarts are counted.
     pub window: Duration,
     /// Reaction to a call that hangs, if the graph declares one.
     pub on_hang: Option<Reaction>,
@@ -38,7 +38,7 @@ pub struct ModuleFacts {
 }
 
 impl ModuleFacts {
-    /// A module without any key.
+    /// Returns a module without any key.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self {
@@ -89,14 +89,14 @@ pub struct GraphFacts {
 /// A graph cannot be used.
 #[derive(Debug)]
 pub enum GraphError {
-    /// It has errors, for people.
+    /// It has errors; the text lists them.
     Mistakes(String),
     /// It cannot be read for another reason.
     Failed(String),
 }
 
 impl GraphFacts {
-    /// Reads a graph and asks its libraries what is in them.
+    /// Reads a graph and describes its libraries.
     ///
     /// # Errors
     /// [`GraphError`].

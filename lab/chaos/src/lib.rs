@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fault laboratory: runs an unmodified graph, breaks it by seed, and checks how it answers.
+//! Fault laboratory: runs an unmodified graph, causes faults in a seeded order, and checks the
+//! reactions.
 //!
-//! A [`plan`] says which faults are caused in which order. [`campaign`] starts `driveline run`,
-//! causes them one after the other, and follows the run by its control socket; [`gaps`] measures
-//! the longest silence of topics, [`census`] counts what processes keep. From these and the run's
-//! own `summary.json`, [`verdict`] says which invariants hold, and [`report`] writes it down.
+//! A [`plan`] lists faults and their order. [`campaign`] starts `driveline run`, causes the faults
+//! one after the other, and follows the run over its control socket. [`gaps`] measures the longest
+//! silence of topics, and [`census`] counts resources of processes. From these and the run's own
+//! `summary.json`, [`verdict`] decides which invariants hold, and [`report`] writes the result.
 //!
-//! Not here: the command line, and the fault point of the host (`driveline-runtime`, module `host`).
+//! Not here: the command line, and the fault point of the host (`driveline-runtime`, module
+//! `host`).
 
 pub mod campaign;
 pub mod census;

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 mod exit {
     pub(crate) const DONE: u8 = 0;
     pub(crate) const BROKEN: u8 = 1;
-    // Also clap's, for a wrong command line.
+    // clap also uses it, for a wrong command line.
     pub(crate) const REFUSED: u8 = 2;
     pub(crate) const GRAPH: u8 = 3;
     pub(crate) const INTERRUPTED: u8 = 130;
@@ -59,7 +59,7 @@ fn chaos(arguments: &Arguments, screen: &Screen) -> u8 {
     }
 }
 
-/// The faults that are asked for, each with its module.
+/// Returns the requested faults, each with its module.
 fn faults(
     arguments: &Arguments,
     graph: &GraphFacts,
@@ -160,7 +160,7 @@ fn store(directory: &Path, name: &str, text: &str) -> Result<(), String> {
     std::fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
-/// The program `driveline`, next to this one or in PATH.
+/// Returns the program `driveline`, next to this one or in PATH.
 fn program() -> Result<PathBuf, String> {
     const NAME: &str = "driveline";
     let own = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plan of faults, with their order and pauses: a function of the seed.
+//! Plan of faults, with their order and pauses. It depends only on the seed.
 
 use crate::faults::FaultKind;
 use driveline_bench::stats::Random;
@@ -14,7 +14,7 @@ pub struct Planned {
     pub kind: FaultKind,
     /// Module; none for faults of the whole run.
     pub module: Option<String>,
-    /// Pause before it, once the graph has answered the fault before.
+    /// Pause before it, after the graph has answered the previous fault.
     pub pause: Duration,
     /// Time for which a process stays stopped.
     pub stopped: Duration,
@@ -35,7 +35,7 @@ pub struct Wanted {
     pub stopped: (Duration, Duration),
 }
 
-/// All faults, in a random order that the seed fixes.
+/// Returns all faults, in a random order that the seed determines.
 #[must_use]
 pub fn plan(wanted: &Wanted) -> Vec<Planned> {
     let mut random = Random::new(wanted.seed);
@@ -58,17 +58,17 @@ pub fn plan(wanted: &Wanted) -> Vec<Planned> {
         .collect()
 }
 
-/// Restarts of a module, so that the laboratory does not exceed the limit of the graph by itself.
+/// Restarts of a module, counted so that the laboratory alone does not exceed the graph's limit.
 #[derive(Clone, Debug, Default)]
 pub struct Restarts(VecDeque<Duration>);
 
 impl Restarts {
-    /// A restart has ended at this time.
+    /// Adds a restart that ended at this time.
     pub fn add(&mut self, at: Duration) {
         self.0.push_back(at);
     }
 
-    /// Time until one more restart lies within the limit of `max` in `window`.
+    /// Returns the time until one more restart stays within the limit of `max` in `window`.
     #[must_use]
     pub fn wait(&mut self, now: Duration, max: usize, window: Duration) -> Duration {
         while self.0.front().is_some_and(|at| now.saturating_sub(*at) > window) {

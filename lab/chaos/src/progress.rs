@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Progress of a campaign: a bar on a terminal, elsewhere a line now and then.
+//! Progress of a campaign: a bar on a terminal, else a line every ten seconds.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Between two lines where there is no terminal.
+/// Interval between two lines without a terminal.
 const LINES: Duration = Duration::from_secs(10);
 
 /// Written to standard error.
@@ -26,7 +26,7 @@ impl Progress {
         Self { bar, total, line_at: None }
     }
 
-    /// So many faults are answered, and this comes next.
+    /// Reports `done` answered faults, and the next one.
     pub(crate) fn at(&mut self, done: usize, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_position(done as u64);
@@ -36,7 +36,7 @@ impl Progress {
         let due = self.line_at.is_none_or(|at| at.elapsed() >= LINES);
         if due {
             self.line_at = Some(Instant::now());
-            // A reader that has gone ends no campaign.
+            // A closed standard error does not end the campaign.
             let _ = writeln!(std::io::stderr(), "{done} of {} faults; next: {what}", self.total);
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Report of a campaign, its faults and the answers of the graph: as JSON and for people.
+//! Report of a campaign: its faults and the answers of the graph, as JSON and as text.
 
 use crate::census::Census;
 use crate::faults::FaultKind;
@@ -10,9 +10,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Version of the file's layout; it changes when a key changes its meaning or goes.
+/// Version of the file's layout; it changes when a key changes its meaning or is removed.
 const FORMAT: u32 = 1;
-/// Faults that the text lists; all are in the JSON.
+/// Maximum number of faults in the text; all are in the JSON.
 const MAX_LINES: usize = 200;
 
 /// A campaign. Times are in milliseconds or, with `_s`, in seconds.
@@ -28,7 +28,7 @@ pub struct Report {
     pub seed: u64,
     /// True if every invariant holds.
     pub ok: bool,
-    /// It was interrupted: the faults after that were not caused.
+    /// True if the campaign was interrupted: later faults were not caused.
     pub interrupted: bool,
     /// Time of the campaign.
     pub duration_s: f64,
@@ -36,19 +36,19 @@ pub struct Report {
     pub caused: BTreeMap<FaultKind, u64>,
     /// SIGKILLs of modules.
     pub kills: u64,
-    /// Restarts that ended with a module that works.
+    /// Restarts that ended with a working module.
     pub restarts: u64,
-    /// Samples that the accounts do not name.
+    /// Samples that the accounts do not cover.
     pub unaccounted: u64,
     /// Torn samples.
     pub torn: u64,
-    /// Processes, files, descriptors and segments that were left.
+    /// Remaining processes, files, descriptors and segments.
     pub leaked: u64,
     /// Each invariant.
     pub invariants: Vec<Finding>,
     /// Recovery of each module, and its cold start.
     pub modules: BTreeMap<String, Recovery>,
-    /// Longest silence of each topic, before the first fault and since.
+    /// Longest silence of each topic, before the first fault and after it.
     pub gaps: BTreeMap<String, Gaps>,
     /// Each run.
     pub runs: Vec<Run>,
@@ -86,7 +86,7 @@ pub struct Recovery {
     pub p99_to_cold_start: Option<f64>,
 }
 
-/// A distribution; percentiles by the nearest rank.
+/// Distribution, with percentiles by the nearest rank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
     /// Number.
@@ -100,7 +100,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// None of no values.
+    /// Returns none for no values.
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
@@ -172,7 +172,7 @@ impl Report {
         }
     }
 
-    /// The report for people.
+    /// Returns the report as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -192,7 +192,7 @@ impl Report {
         text
     }
 
-    /// A line for each fault.
+    /// Returns a line for each fault.
     #[must_use]
     pub fn fault_lines(&self) -> String {
         let mut table = Columns::new(&["FAULT", "AT", "KIND", "MODULE", "PROCESS", "ANSWER"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One run of the graph: started as a user starts it, in a domain of its own.
+//! One run of the graph, started in the way of a user, in its own domain.
 
 use crate::census;
 use driveline_runtime::domain::DIRECTORY;
@@ -14,9 +14,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Pause between two looks at a run.
+/// Pause between two polls of a run.
 pub(crate) const POLL: Duration = Duration::from_millis(10);
-/// Time for the launcher to respond; a busy machine takes longer than tools wait.
+/// Time for the launcher to respond, longer than the time-out of tools, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Lines of the run's output that an error quotes.
 const LINES: usize = 15;
@@ -34,7 +34,7 @@ pub struct SessionOptions {
     pub report: PathBuf,
 }
 
-/// A run. Dropping it kills the processes that it still has.
+/// A run. Dropping it kills its remaining processes.
 #[derive(Debug)]
 pub struct Session {
     child: Child,
@@ -47,7 +47,7 @@ impl Session {
     /// Starts the graph. Does not wait until it runs.
     ///
     /// # Errors
-    /// If the program cannot be started, or a directory cannot be made; for people.
+    /// If the program cannot be started, or a directory cannot be made.
     pub fn start(options: &SessionOptions) -> Result<Self, String> {
         let report = &options.report;
         let failed = |what: &Path, e: std::io::Error| format!("{}: {e}", what.display());
@@ -79,7 +79,7 @@ impl Session {
         Ok(Self { child, directory, report: report.clone(), socket: None })
     }
 
-    /// Directory of the domain of this run alone.
+    /// Returns the directory of this run's own domain.
     #[must_use]
     pub fn domain(&self) -> PathBuf {
         domain_of(&self.directory)
@@ -91,10 +91,10 @@ impl Session {
         self.child.id()
     }
 
-    /// State of the run.
+    /// Returns the state of the run.
     ///
     /// # Errors
-    /// If it does not respond, or has ended; for people, with the end of its output.
+    /// If it does not respond, or has ended; with the end of its output.
     pub fn status(&mut self) -> Result<Option<RunStatus>, String> {
         if let Some(status) = self.ended()? {
             return Err(format!("the run has ended ({status}):\n{}", self.last_lines()));
@@ -105,7 +105,7 @@ impl Session {
         let Some(socket) = &self.socket else { return Ok(None) };
         match socket.ask(Verb::Health, PATIENCE) {
             Ok(run) => Ok(Some(run)),
-            // It ends, or the directory was removed.
+            // It is ending, or the directory was removed.
             Err(AskError::Gone) => {
                 self.socket = None;
                 Ok(None)
@@ -122,10 +122,10 @@ impl Session {
         self.child.try_wait().map_err(|e| format!("cannot wait for the run: {e}"))
     }
 
-    /// Leaves a fault for the next call of a module.
+    /// Injects a fault into the next call of a module.
     ///
     /// # Errors
-    /// If the file cannot be made; for people.
+    /// If the file cannot be made.
     pub fn inject(&self, module: &str, fault: InjectedFault) -> Result<(), String> {
         let place = fault_file(&faults_of(&self.directory), module);
         let new = place.with_extension("new");
@@ -145,7 +145,7 @@ impl Session {
         let _ = std::fs::remove_file(fault_file(&faults_of(&self.directory), module));
     }
 
-    /// Sends a signal to a process of the run. A process that has gone needs none.
+    /// Sends a signal to a process of the run. Does nothing if the process has ended.
     pub fn signal(&self, pid: u32, signal: Signal) {
         if let Some(pid) = pid_of(pid) {
             let _ = kill_process(pid, signal);
@@ -178,7 +178,7 @@ impl Session {
         let _ = self.child.wait();
     }
 
-    /// Processes of this run that live.
+    /// Returns the living processes of this run.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         let mut assignment = OsString::from(format!("{DIRECTORY}="));
@@ -186,7 +186,7 @@ impl Session {
         census::processes_with(&assignment)
     }
 
-    /// The last lines of the run's output, for people.
+    /// Returns the last lines of the run's output.
     #[must_use]
     pub fn last_lines(&self) -> String {
         let text = std::fs::read(self.report.join("output.txt")).unwrap_or_default();
@@ -215,7 +215,7 @@ pub(crate) fn pid_of(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }
 
-/// An end for people: `exit code 4`, `signal 9`.
+/// Returns an exit status as text: `exit code 4`, `signal 9`.
 #[must_use]
 pub fn end_of(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The part of a run's `summary.json` that the verdict rests on.
+//! Part of a run's `summary.json` on which the verdict depends.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ pub struct RunSummary {
     /// From the first callback to the last one, in seconds.
     #[serde(default)]
     pub duration_s: f64,
-    /// Modules that ended out of turn.
+    /// Modules that ended unexpectedly.
     pub faults: Vec<ReportedFault>,
     /// First failures of components.
     #[serde(default)]
@@ -21,7 +21,7 @@ pub struct RunSummary {
     pub subscriptions: Vec<Edge>,
     /// Components.
     pub stages: Vec<Stage>,
-    /// Work that was not done.
+    /// Missing work.
     #[serde(default)]
     pub problems: Vec<Problem>,
     /// Notes for readers of the report.
@@ -29,7 +29,7 @@ pub struct RunSummary {
     pub notes: Vec<String>,
 }
 
-/// A module that ended out of turn.
+/// A module that ended unexpectedly.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ReportedFault {
     /// Module.
@@ -40,7 +40,7 @@ pub struct ReportedFault {
     pub at_s: f64,
     /// Kind of end, and its reason.
     pub cause: String,
-    /// It stayed down.
+    /// True if it stayed down.
     pub down: bool,
     /// Time until the new process was ready, in milliseconds.
     pub ready_after_ms: Option<f64>,
@@ -48,7 +48,7 @@ pub struct ReportedFault {
     pub first_sample_after_ms: Option<f64>,
 }
 
-/// An input of a component: where the samples of its topic went.
+/// Input of a component, with the counts of its topic's samples.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Edge {
@@ -64,17 +64,17 @@ pub struct Edge {
     pub missed: u64,
     /// Too old.
     pub expired: u64,
-    /// Torn or otherwise damaged.
+    /// Samples that broke the promises of their publisher.
     pub corrupt: u64,
     /// Without what the publisher had promised.
     pub refused: u64,
     /// Lost between hosts.
     pub lost_on_the_way: u64,
-    /// Readable at the end.
+    /// Unread at the end, but readable.
     pub not_read: u64,
     /// Came while the component was inactive.
     pub inactive: u64,
-    /// Of publishers that stood by.
+    /// Of standby publishers.
     pub standby: u64,
     /// Published while the input was not connected.
     pub not_connected: u64,
@@ -85,7 +85,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Samples that the account names, whatever became of them.
+    /// Returns the number of samples in the account, in all counts together.
     #[must_use]
     pub fn named(&self) -> u64 {
         let parts = [
@@ -117,13 +117,13 @@ pub struct Stage {
     pub failed: u64,
 }
 
-/// Work that was not done.
+/// Missing work.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Problem {
     /// Component.
     #[serde(default)]
     pub stage: String,
-    /// Work that was cut off.
+    /// Description of the work.
     #[serde(default)]
     pub what: String,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Verdict on the invariants of a run: pure functions of the caused faults, the run's reports, and
+//! Verdict on the invariants of a run: pure functions of the caused faults, the run's reports and
 //! its remains.
 
 use crate::census::Growth;
@@ -21,7 +21,7 @@ const AT_BOTH_ENDS_S: f64 = 5.0;
 /// Descriptors and mappings in which an input keeps the unread samples of one ended publisher.
 const DESCRIPTORS_OF_ENDED: u64 = 1;
 const SEGMENTS_OF_ENDED: u64 = 3;
-/// Rates vary: an outage may take this much more samples than the mean rate says.
+/// Factor for varying rates: an outage may cost this much more than the mean rate implies.
 const RATE_FACTOR: f64 = 2.0;
 
 /// Answer of the graph to a fault.
@@ -32,15 +32,15 @@ pub enum Answer {
     Recovered(f64),
     /// The module stays down, as the graph declares.
     Down,
-    /// The process went on after it was stopped.
+    /// The process continued after it was stopped.
     Resumed,
-    /// The call failed, and the module goes on.
+    /// The call failed, and the module continues.
     Failed,
-    /// The directory is there again with the run in it, this long after its loss, in milliseconds.
+    /// The directory exists again with the run in it, this long after its loss, in milliseconds.
     Rejoined(f64),
     /// All processes of the run have ended, this long after the launcher, in milliseconds.
     Ended(f64),
-    /// The modules go on without the launcher, as the graph declares.
+    /// The modules continue without the launcher, as the graph declares.
     GoesOn,
     /// The fault could not be caused, or the graph did not answer.
     Missing(String),
@@ -95,7 +95,7 @@ pub struct Left {
     pub growth: Growth,
 }
 
-/// All that is known of a run with faults.
+/// Facts about a run with faults.
 #[derive(Clone, Debug, Default)]
 pub struct RunFacts {
     /// Faults, in their order.
@@ -118,13 +118,13 @@ pub enum Invariant {
     Unaccounted,
     /// No sample was torn.
     Torn,
-    /// No process, file, descriptor or segment is left.
+    /// No process, file, descriptor or segment remains.
     Leaked,
     /// Every announced restart ended: the module works again, or stays down as declared.
     Restarts,
-    /// Every caused fault stands in the report of its run, with the right cause.
+    /// Every caused fault is in the report of its run, with the right cause.
     Reported,
-    /// Nothing else stands there: no restart that nothing caused.
+    /// The report has no other fault: no restart without a cause.
     Unexpected,
     /// Every planned fault was caused, and answered.
     Answered,
@@ -154,7 +154,7 @@ pub struct Finding {
     pub invariant: Invariant,
     /// Number of breaches: samples, processes, faults and so on. 0 if it holds.
     pub count: u64,
-    /// The first ones, for people.
+    /// The first breaches, as text.
     pub details: Vec<String>,
 }
 
@@ -178,7 +178,7 @@ impl Finding {
     }
 }
 
-/// Checks all invariants of a run, and adds to each caused fault what the run reports of it.
+/// Checks all invariants of a run, and adds the run's report to each caused fault.
 pub fn judge(graph: &GraphFacts, run: &mut RunFacts) -> Vec<Finding> {
     let (reported, unexpected) = match &run.summary {
         Some(summary) => reports(graph, summary, &mut run.caused),
@@ -227,7 +227,7 @@ fn reports(graph: &GraphFacts, summary: &RunSummary, caused: &mut [Caused]) -> (
 }
 
 /// An exception is a failed call of one of the module's components. More failed calls are no
-/// breach: a component may refuse what a broken neighbour sends.
+/// breach: a component may refuse samples of a broken neighbour.
 fn exceptions(
     graph: &GraphFacts,
     summary: &RunSummary,
@@ -282,7 +282,7 @@ fn unaccounted(graph: &GraphFacts, run: &RunFacts) -> Finding {
     finding
 }
 
-/// Samples of an edge that may pass unread in the outages of its two ends.
+/// Returns the number of samples of an edge that may pass unread in the outages of its two ends.
 fn outages(
     graph: &GraphFacts,
     run: &RunFacts,
@@ -346,8 +346,8 @@ fn leaked(graph: &GraphFacts, run: &RunFacts) -> Finding {
     finding
 }
 
-/// Returns the number of ended publishers whose unread samples the inputs of a module may keep: it
-/// is bounded, however many ended.
+/// Returns the number of ended publishers whose unread samples the inputs of a module may keep. It
+/// is bounded, whatever the number of ended publishers.
 fn kept_of_ended(graph: &GraphFacts, run: &RunFacts, module: &str) -> u64 {
     let Some(module) = graph.module(module) else { return 0 };
     let faults = || run.summary.iter().flat_map(|s| &s.faults);
@@ -387,8 +387,8 @@ fn ended(run: &RunFacts) -> Finding {
         Some(Err(text)) => finding.add(1, text.clone()),
         Some(Ok(code)) => {
             let down = run.caused.iter().any(|c| c.answer == Answer::Down);
-            // Calls that fail, work that a killed process did not do, and samples that a stopped
-            // reader of a reliable topic did not take, end a run with 6.
+            // A run ends with 6 if calls fail, if a killed process did not do its work, or if a
+            // stopped reader of a reliable topic did not take samples.
             let broken = !run.caused.is_empty();
             let explained = *code == 0 || *code == 4 && down || *code == 6 && broken;
             if !explained {

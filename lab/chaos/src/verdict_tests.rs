@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Each invariant's check is fed a good run, and one that breaks it alone.
+//! The check of each invariant gets a good run, and a run that breaks only this invariant.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use super::*;
@@ -49,7 +49,7 @@ fn edge() -> Edge {
     }
 }
 
-/// 10 s of a camera at 30 Hz, and one kill of its reader.
+/// 10 s of a camera at 30 Hz, with one kill of its reader.
 fn good() -> RunFacts {
     let fault = ReportedFault {
         module: "perception".into(),
@@ -77,14 +77,14 @@ fn good() -> RunFacts {
     }
 }
 
-/// Invariants that are broken, with their counts.
+/// Returns the broken invariants with their counts.
 fn broken(mut run: RunFacts) -> Vec<(Invariant, u64)> {
     let findings = judge(&graph(), &mut run);
     assert!(findings.iter().all(|f| (f.count == 0) == f.details.is_empty()), "{findings:?}");
     findings.iter().filter(|f| f.count > 0).map(|f| (f.invariant, f.count)).collect()
 }
 
-/// The good run with a change of its summary.
+/// Returns the good run with a change of its summary.
 fn with(change: impl FnOnce(&mut RunSummary)) -> RunFacts {
     let mut run = good();
     change(run.summary.as_mut().unwrap());
@@ -115,7 +115,7 @@ fn a_sample_that_no_count_names_is_unaccounted_and_so_is_one_that_two_name() {
 
 #[test]
 fn an_input_that_is_not_connected_again_is_unaccounted_although_its_account_closes() {
-    // Of 30 samples a second: 2 × (5 s + 0.15 s) and two ends explain 325.
+    // At 30 samples a second, 2 × (5 s + 0.15 s) and two ends explain 325.
     let silent = |s: &mut RunSummary| {
         s.duration_s = 60.0;
         s.published = [("image".to_owned(), 1800)].into();
@@ -123,7 +123,7 @@ fn an_input_that_is_not_connected_again_is_unaccounted_although_its_account_clos
         s.subscriptions[0].not_connected = 1698;
     };
     assert_eq!(broken(with(silent)), [(Invariant::Unaccounted, 1698 - 325)]);
-    // A module that stays down explains them.
+    // A module that stays down explains the missing samples.
     let mut run = with(|s| {
         silent(s);
         s.faults[0] = ReportedFault {
@@ -172,7 +172,7 @@ fn unread_samples_of_ended_publishers_are_kept_up_to_their_bound() {
     };
     assert_eq!(grown(2, 6), []);
     assert_eq!(grown(2, 7), [(Invariant::Leaked, 1)]);
-    // However many have ended, of 16.
+    // However many of the 16 publishers have ended.
     assert_eq!(grown(50, 48), []);
     assert_eq!(grown(50, 51), [(Invariant::Leaked, 3)]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command on a small graph of Rust components: what it causes, checks and refuses.
+//! The command on a small graph of Rust components: its faults, checks and refusals.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,7 +25,7 @@ modules:
       printer: {library: lib, class: Printer, inputs: {count: b}}
 ";
 
-/// A program that the tests of other crates build: `cargo test --workspace` has it.
+/// Returns a program that the tests of other crates build: `cargo test --workspace` has it.
 fn built(name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_driveline-chaos")).with_file_name(name);
     let remedy = "run `cargo build -p driveline-cli -p driveline-runtime --bins`";
@@ -61,7 +61,7 @@ fn three_kills_and_exceptions_are_caused_answered_and_in_the_report() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = [
         ["--kill", "rest"],
-        // Not of the module that is killed, whose last records may be lost with it.
+        // Not of the killed module, whose last records may be lost.
         ["--exception", "source"],
         ["--times", "3"],
         ["--seed", "7"],
@@ -84,7 +84,7 @@ fn three_kills_and_exceptions_are_caused_answered_and_in_the_report() {
     assert_eq!(fault(&report, "exception").filter(|f| f["answer"] == "failed").count(), 3);
     assert!(report["modules"]["rest"]["cold_start_ms"].is_number(), "{out}");
     assert!(report["gaps"]["b"]["faults"]["samples"].as_u64().unwrap() > 0, "{out}");
-    // Stored as well, with the run's own report.
+    // It is stored as well, with the run's own report.
     let out = dir.path().join("out/chaos");
     let stored = std::fs::read_to_string(out.join("chaos.txt")).unwrap();
     assert!(stored.contains("works again after"), "{stored}");

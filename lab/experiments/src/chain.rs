@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Texts about chains in every rendering: transmission compared with processing, and the stages'
-//! work.
+//! Texts about chains for all outputs: transmission compared with processing, and the stages' work.
 
 use crate::analysis::{CaseResult, ExperimentResult};
 use crate::chain_path::way_to;
@@ -13,16 +12,16 @@ use std::collections::BTreeMap;
 /// Definition of the shares.
 pub(crate) const TRANSMISSION: &str = "transmission ÷ processing, means";
 
-/// Rate at which the last stage finishes, where that is known.
+/// Rate at which the last stage finishes, where it is known.
 pub(crate) const OUTPUT: &str = "output, Hz";
 
 /// Transmission in percent of processing, at each stage that receives something, measured and
-/// published; and how often the last one is done.
+/// published; and the rate of the last stage.
 pub(crate) struct Transmission<'a> {
     /// The stages, and [`OUTPUT`].
     pub(crate) columns: Vec<&'a str>,
     pub(crate) rows: Vec<Shares<'a>>,
-    /// Reason why published shares are not among them.
+    /// Reason why it has no published shares.
     pub(crate) missing: Option<&'static str>,
 }
 
@@ -33,7 +32,7 @@ pub(crate) struct Shares<'a> {
     pub(crate) shares: Vec<String>,
 }
 
-/// Nothing if there is no chain, or nothing of one.
+/// Returns nothing if there is no chain, or no figure of one.
 pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
     let stages = e.receiving_stages()?;
     let percent = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{} %", digits(x)));
@@ -60,8 +59,8 @@ pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
     (!rows.is_empty()).then_some(Transmission { columns, rows, missing })
 }
 
-/// From where to where the latency of the whole goes, for each stage at which the chain ends;
-/// nothing if there is no chain.
+/// Returns the path of the end-to-end latency for each end of the chain; nothing if there is no
+/// chain.
 pub(crate) fn end_to_end(e: &ExperimentResult) -> Vec<String> {
     let Some(chain) = e.measured().find_map(|c| c.case.chain.as_ref()) else { return Vec::new() };
     chain
@@ -72,7 +71,7 @@ pub(crate) fn end_to_end(e: &ExperimentResult) -> Vec<String> {
         .collect()
 }
 
-/// A stage works when its first input comes, so the way to a sink goes along first inputs.
+/// A stage works when its first input comes, so the path to a sink follows first inputs.
 fn whole_way(stages: &[StageSpec], sink: &StageSpec) -> String {
     let way = way_to(stages, sink);
     let source = way.last().map_or("", |s| s.name.as_str());
@@ -99,13 +98,13 @@ fn whole_way(stages: &[StageSpec], sink: &StageSpec) -> String {
     text + "."
 }
 
-/// Returns the work of the stages, and their places: each by its name.
+/// Returns the work and the CPUs of the stages, by name.
 pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
     let chains: Vec<(&CaseResult, &ChainJob)> =
         e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
     let stages = chains.first().into_iter().flat_map(|(_, chain)| &chain.stages);
-    let told = stages.map(|stage| {
-        let told: Vec<String> = stage
+    let rendered = stages.map(|stage| {
+        let rendered: Vec<String> = stage
             .parameters
             .iter()
             .map(|(name, value)| {
@@ -115,8 +114,11 @@ pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
                 )
             })
             .collect();
-        let parameters =
-            if told.is_empty() { "as it is by default".to_owned() } else { told.join(", ") };
+        let parameters = if rendered.is_empty() {
+            "as it is by default".to_owned()
+        } else {
+            rendered.join(", ")
+        };
         let cpu = stage
             .cpu
             .map_or_else(|| "the kernel chooses its CPU".to_owned(), |cpu| format!("on CPU {cpu}"));
@@ -125,11 +127,11 @@ pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
             format!("{} ({parameters}); {cpu}{}", stage.work, counted(&chains, &stage.name)),
         )
     });
-    told.collect()
+    rendered.collect()
 }
 
-/// Returns the counters of a stage's work: one value if it is the same in all runs, else from the
-/// least to the greatest.
+/// Returns the counters of a stage's work: one value if it is the same in all runs, else minimum
+/// and maximum.
 fn counted(chains: &[(&CaseResult, &ChainJob)], stage: &str) -> String {
     let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (name, values) in chains.iter().flat_map(|(c, _)| &c.counters) {
@@ -159,8 +161,8 @@ mod tests {
     use super::*;
     use crate::scenario;
 
-    /// Of an experiment that comes with the program, with its one sink.
-    fn told(id: &str) -> String {
+    /// Returns the text for a built-in experiment, with its only sink.
+    fn rendered(id: &str) -> String {
         let chain = scenario::load(id).unwrap().chain.unwrap();
         let stage = |(name, s): (&String, &scenario::StageSpec)| StageSpec {
             name: name.clone(),
@@ -179,13 +181,13 @@ mod tests {
     #[test]
     fn the_whole_way_goes_along_the_inputs_that_trigger() {
         assert_eq!(
-            told("W9"),
+            rendered("W9"),
             "End to end is from just before camera publishes a sample until fusion has worked on \
              what came of it, along the inputs that trigger: \
              camera → mosse → fusion. What camera does to make the sample is not in it, nor how \
              old the newest of the other inputs (lanes, detections) are then."
         );
-        let s7 = told("S7");
+        let s7 = rendered("S7");
         assert!(
             s7.contains("lidar → preprocessing → localization → perception → planning.")
                 && s7.ends_with("is not in it."),

@@ -9,13 +9,13 @@ pub(crate) fn source_of<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Opt
     way_to(stages, sink).last().filter(|s| s.inputs.is_empty()).map(|s| s.name.as_str())
 }
 
-/// The sink first, and then what triggers it.
+/// Returns the sink and its triggering stages up to the source.
 pub(crate) fn way_to<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Vec<&'a StageSpec> {
     let before = |s: &&StageSpec| {
         stages
             .iter()
             .find(|w| w.output.as_ref().is_some_and(|topic| Some(topic) == s.inputs.first()))
     };
-    // A chain has no cycles; one in a forged archive ends all the same.
+    // A chain has no cycles; the limit ends a cycle in a forged archive.
     std::iter::successors(Some(sink), before).take(stages.len()).collect()
 }

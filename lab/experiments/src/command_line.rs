@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line of `driveline-bench` as JSON, from which `driveline completion` offers it.
+//! Command line of `driveline-bench` as JSON, for `driveline completion`.
 //!
 //! Each command is an object of `name`, `about`, `arguments` and `commands`. Hidden commands are
 //! for other programs and are left out.
@@ -8,14 +8,14 @@ use clap::{Arg, Command};
 use driveline_lab::scenario::builtin;
 use serde_json::{Value, json};
 
-/// The commands with their options, and the words for experiments and peers.
+/// Returns the commands with their options, and the names of experiments and peers.
 pub(crate) fn described(mut command: Command) -> Value {
     command.build();
     described_command(&command)
 }
 
 fn described_command(command: &Command) -> Value {
-    // clap adds `help` by itself, here and in `driveline`.
+    // clap adds `help` automatically, here and in `driveline`.
     let is_shown = |c: &&Command| !c.is_hide_set() && c.get_name() != "help";
     let shown = command.get_subcommands().filter(is_shown);
     let name = command.get_name();
@@ -28,7 +28,7 @@ fn described_command(command: &Command) -> Value {
     })
 }
 
-/// Returns true if clap adds an option to every command by itself.
+/// Returns true if clap adds an option to every command automatically.
 fn is_of_clap(argument: &Arg) -> bool {
     matches!(argument.get_id().as_str(), "help" | "version")
 }
@@ -48,7 +48,7 @@ fn described_argument(command: &str, argument: &Arg) -> Value {
     })
 }
 
-/// Returns the words that a command takes, apart from files and from values checked at run time.
+/// Returns the words that a command accepts, without files and values that are checked at run time.
 fn words(command: &str, argument: &str) -> Vec<String> {
     let ids = || builtin().iter().map(|b| b.id.to_owned());
     let systems = driveline_bench::peers::names();

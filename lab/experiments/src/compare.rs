@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Comparison of two measurements: finds real differences of times, and of the goodput of streams.
 //!
-//! Both hold rounds that were measured at different times, so rounds are not paired: the interval
-//! of a ratio draws the rounds of each on their own (bootstrap, expanded percentiles). Many
-//! comparisons find differences by chance; a verdict therefore needs two things: the 95 % interval
-//! excludes 1 (of goodputs, what counts as equal), and Welch's t test of the rounds' percentiles
-//! (logarithms, because latencies differ by factors) stays below 5 % after Holm's correction (1979)
-//! over all comparisons made.
+//! Both have rounds that were measured at different times, so rounds are not paired: the interval
+//! of a ratio draws the rounds of each independently (bootstrap, expanded percentiles). Many
+//! comparisons find differences by chance. A verdict therefore needs two things: the 95 % interval
+//! excludes 1 (for goodputs, the range that counts as equal), and Welch's t test of the rounds'
+//! percentiles (logarithms, because latencies differ by factors) stays below 5 % after Holm's
+//! correction (1979) over all comparisons.
 
 mod chance;
 mod costs;
@@ -59,17 +59,17 @@ pub struct CompareArgs {
 /// Comparison of two measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Differences {
-    /// Method that decides which differences are real.
+    /// Method for the verdicts.
     pub method: String,
-    /// Circumstances that make the two incomparable, or less comparable.
+    /// Circumstances that make the comparison impossible or less reliable.
     pub warnings: Vec<String>,
-    /// Figures that are in both.
+    /// Figures that both have.
     pub rows: Vec<Difference>,
-    /// Processor time per message, and what did not arrive.
+    /// Processor time per message, and deliveries that did not arrive.
     pub costs: Vec<Cost>,
 }
 
-/// One figure in both.
+/// A figure in both measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
     /// Experiment.
@@ -78,25 +78,25 @@ pub struct Difference {
     pub cell: String,
     /// System.
     pub system: String,
-    /// Role: a floor that changed means that the machine did.
+    /// Role: a changed floor means that the machine changed.
     pub role: Role,
     /// Figure.
     pub of: Compared,
-    /// `p50` or `p99`; of streams `goodput` in the place of `p50`.
+    /// `p50` or `p99`; for streams `goodput` in place of `p50`.
     pub rank: &'static str,
     #[serde(skip)]
     by: Criterion,
-    /// In A, in nanoseconds.
+    /// Value in A, in nanoseconds.
     pub a_ns: Option<u64>,
-    /// In B, in nanoseconds.
+    /// Value in B, in nanoseconds.
     pub b_ns: Option<u64>,
-    /// Of goodput, in A.
+    /// Goodput in A.
     pub a_bytes_per_s: Option<f64>,
-    /// In B.
+    /// Goodput in B.
     pub b_bytes_per_s: Option<f64>,
     /// B ÷ A with its 95 % interval by rounds; none if n is too small.
     pub ratio: Option<Interval>,
-    /// Probability of so great a difference by chance, corrected for the number of comparisons.
+    /// Probability of such a difference by chance, corrected for the number of comparisons.
     pub p_corrected: Option<f64>,
     /// Conclusion.
     pub verdict: Verdict,
@@ -106,19 +106,19 @@ pub struct Difference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// B takes less, or gets more through.
+    /// B takes less time, or carries more.
     Faster,
-    /// B takes longer, or gets less through.
+    /// B takes longer, or carries less.
     Slower,
-    /// A difference is real, and the row's own floor changed in the same direction by as much: so
-    /// the machine did.
+    /// The difference is real, but the row's own floor changed in the same direction by as much:
+    /// the machine changed.
     MachineChanged,
     /// A difference is not shown; that does not prove that there is none.
     NoDifferenceShown,
-    /// One of both has fewer than five rounds with samples.
+    /// A or B has fewer than five rounds with samples.
     TooFewRounds,
-    /// Rounds have too few samples for this percentile, and not equally many: then it differs by
-    /// that alone.
+    /// Rounds have too few samples for this percentile, and different numbers of them, which alone
+    /// causes a difference.
     UnequalRounds,
     /// Too few samples for this percentile.
     TooFewSamples,
@@ -128,8 +128,8 @@ pub enum Verdict {
 const MACHINE_CHANGED: &str = "as the floor did";
 
 impl Verdict {
-    /// Returns the text for the table; `None` where no verdict was possible, which one remark says
-    /// for all such rows together.
+    /// Returns the text for the table; `None` if no verdict was possible. One remark covers all
+    /// such rows.
     fn label(self) -> Option<&'static str> {
         match self {
             Self::Faster => Some("faster"),
@@ -141,10 +141,10 @@ impl Verdict {
     }
 }
 
-/// Compares two archives and returns what is to be printed.
+/// Compares two archives and returns the text to print.
 ///
 /// # Errors
-/// If one of them is none, they are the same, or they have nothing in common.
+/// If one of them is not an archive, they are the same, or they have nothing in common.
 pub fn compare(args: &CompareArgs) -> Result<String> {
     let (a, b) = (Archive::open(&args.a)?, Archive::open(&args.b)?);
     let place = |archive: &Archive| archive.directory().canonicalize().ok();
@@ -170,7 +170,7 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
     }
 }
 
-/// Compares what is in both.
+/// Compares the figures that both archives have.
 ///
 /// # Errors
 /// If one of them is damaged.
@@ -251,7 +251,7 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         }
     }
     warnings.extend(uncompared.warnings());
-    // All of them together: each is one more that may differ by chance.
+    // All of them together: each further comparison may differ by chance.
     let corrected = holm(&[chances.as_slice(), &chances_of_costs].concat());
     let (of_rows, of_costs) = corrected.split_at_checked(rows.len()).unwrap_or_default();
     for (row, p) in rows.iter_mut().zip(of_rows) {
@@ -275,7 +275,7 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
     Ok(Differences { method, warnings, rows, costs: all_costs })
 }
 
-/// Returns false for cases that serve a measurement itself (controls, tools of middlewares).
+/// Returns false for cases that serve the measurement itself (controls, tools of middleware).
 fn is_compared(c: &Case) -> bool {
     !matches!(c.role, Role::Control | Role::OwnTool)
 }
@@ -354,8 +354,8 @@ fn row(
     (row, chance)
 }
 
-/// Returns true if the rounds of both can be compared by a percentile of each: all have enough
-/// samples for it, or about equally many.
+/// Returns true if a percentile of both rounds is comparable: all have enough samples for it, or
+/// about equally many.
 fn are_alike(a: &Runs, b: &Runs, rank: Rank) -> bool {
     let of = |r: &Runs| {
         (0..r.count()).map(|i| r.samples_of(&[i])).filter(|n| *n > 0).collect::<Vec<_>>()
@@ -371,9 +371,9 @@ fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
     runs.each(rank).into_iter().flatten().map(|ns| (ns.max(1) as f64).ln()).collect()
 }
 
-/// Lowers a verdict if the row's own floor, which knows nothing of middleware, changed in
-/// the same direction by as much. Any other floor excuses nothing: there are many in an experiment,
-/// and one of them may change as much by chance, or because something else did (a CPU, a rate).
+/// Lowers a verdict if the row's own floor, which has no middleware, changed in the same direction
+/// by as much. Other floors do not matter: an experiment has many, and one of them may change by
+/// chance, or for another reason (a CPU, a rate).
 fn beside_floors(row: &Difference, case: &Case, floors: &[(Difference, &Case)]) -> Verdict {
     let Some(i) = &row.ratio else { return row.verdict };
     let same = |(f, floor): &(Difference, &Case)| {
@@ -411,7 +411,7 @@ fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
     differs("the clock source", m.machine.clock_source.clone(), n.machine.clock_source.clone());
     differs("the frequency governor", m.machine.governor.clone(), n.machine.governor.clone());
     let tcp = [m, n].map(|manifest| manifest.machine.tcp_congestion_control.clone());
-    if tcp.iter().all(|told| !told.is_empty()) {
+    if tcp.iter().all(|rendered| !rendered.is_empty()) {
         let [one, other] = tcp;
         differs("TCP's congestion control", one, other);
     }
@@ -457,7 +457,7 @@ fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
     warnings
 }
 
-/// Runs of an archive that were disturbed, or do not count.
+/// Returns notes about runs of an archive that were disturbed or invalid.
 fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
     let (mut made, mut disturbed, mut worst, mut invalid) = (0, 0, 0.0, Vec::new());
     for e in &archive.manifest.experiments {
@@ -506,7 +506,7 @@ fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
     Ok(doubts)
 }
 
-/// Cases of the same name may still do different things.
+/// Cases with the same name may still differ.
 fn differing(a: &Case, b: &Case, experiment: &str, warnings: &mut Vec<String>) {
     let handling = |c: &Case| c.links.iter().map(|l| (l.payload, l.take)).collect::<Vec<_>>();
     let shape = |c: &Case| {

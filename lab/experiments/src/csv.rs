@@ -6,9 +6,10 @@ use crate::analysis::{Analysis, CaseResult, Figure};
 use crate::words::word;
 use std::fmt::Write as _;
 
-const HEAD: &str = "experiment,case,role,cell,system,what,subject,unit,n,min,mean,sd,p25,p50,p75,p95,p99,p99_9,p99_99,max,skewness,excess_kurtosis,value\n";
+const HEAD: &str = "experiment,case,role,cell,system,what,subject,unit,n,min,mean,sd,\
+                    p25,p50,p75,p95,p99,p99_9,p99_99,max,skewness,excess_kurtosis,value\n";
 
-/// The table. Empty: too few samples, or no such thing.
+/// Returns the table. An empty cell: too few samples, or not applicable.
 #[must_use]
 pub fn csv(a: &Analysis) -> String {
     let mut text = String::from(HEAD);
@@ -27,7 +28,7 @@ pub fn csv(a: &Analysis) -> String {
         }
         for left in &e.left_out {
             let start = [e.id.as_str(), &left.what, "left_out", "", ""].map(quoted).join(",");
-            single(&mut text, &start, "left_out", &left.told(), "", "");
+            single(&mut text, &start, "left_out", &left.rendered(), "", "");
         }
     }
     text
@@ -44,7 +45,7 @@ fn case(text: &mut String, start: &str, c: &CaseResult) {
             f,
         );
     }
-    // Those of a workload stand among what was observed.
+    // Those of a workload are among the observations.
     for s in c.subscribers.iter().filter(|_| c.case.workload.is_none()) {
         distribution(text, start, "transport", &s.name, "ns", &s.transport);
     }
@@ -123,7 +124,7 @@ fn single(text: &mut String, start: &str, what: &str, subject: &str, unit: &str,
     let _ = writeln!(text, "{start},{what},{},{unit},{}{value}", quoted(subject), ",".repeat(14));
 }
 
-/// A cell, in quotes where it must be.
+/// Returns a cell, in quotes if necessary.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))

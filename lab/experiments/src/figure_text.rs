@@ -3,10 +3,10 @@
 
 use driveline_terminal::figures::digits;
 
-/// Text where there are too few samples for a percentile.
+/// Text for a percentile with too few samples.
 pub(crate) const TOO_SMALL: &str = "n too small";
 
-/// Bytes in a second: `117 MB/s`, or in kB/s or B/s what is less than one of these.
+/// Formats bytes per second: `117 MB/s`, smaller values in kB/s or B/s.
 pub(crate) fn goodput(bytes_per_s: f64) -> String {
     let (scale, unit) = match bytes_per_s {
         b if b >= 1e6 => (1e6, "MB/s"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tables after the table of latencies, the same in every rendering.
+//! Tables after the table of latencies, the same in all outputs.
 
 use crate::analysis::{CaseResult, Criterion, ExperimentResult, Figure, Measure, columns};
 use crate::rows::{Row, Rows};
@@ -9,8 +9,8 @@ use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Percentiles;
 use driveline_terminal::figures::{digits, duration_ns};
 
-/// Transport and schedule-relative latency of an open loop; of a stream whose goodput counts none,
-/// because it may be due faster than its way can carry.
+/// Returns transport and schedule-relative latency of an open loop; none for a stream whose goodput
+/// counts, because it may be due faster than its link can carry.
 pub(crate) fn open_loop(c: &CaseResult) -> Option<(&Figure, &Figure)> {
     let of = |m| {
         c.figures
@@ -37,9 +37,9 @@ pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
     let heads = |of: &str| ranks.iter().map(|c| format!("{of}, {}", c.label())).collect::<Vec<_>>();
     let head = [vec!["n".to_owned()], heads("transport"), heads("since due")].concat();
     let row = |(c, (sent, due)): (&CaseResult, (&Figure, &Figure))| {
-        let told =
+        let rendered =
             |f: &Figure| ranks.iter().map(|c| percentile(c.of(&f.percentiles))).collect::<Vec<_>>();
-        let cells = [vec![due.percentiles.n.to_string()], told(sent), told(due)].concat();
+        let cells = [vec![due.percentiles.n.to_string()], rendered(sent), rendered(due)].concat();
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };
     Rows::new(
@@ -72,7 +72,8 @@ pub(crate) fn between_arrivals(e: &ExperimentResult) -> Rows {
     Rows::new("between arrivals", &head, streams().map(row).collect())
 }
 
-/// Of workloads that fuse, the latency of each channel: from publishing its sample to the call.
+/// Returns the latency of each channel of workloads that fuse: from publishing its sample to the
+/// call.
 pub(crate) fn channels(e: &ExperimentResult) -> Rows {
     let of_channel = |c: &CaseResult, subject: &str, quantity: Quantity| {
         c.case.workload.is_some()
@@ -82,8 +83,8 @@ pub(crate) fn channels(e: &ExperimentResult) -> Rows {
     let all = || {
         let cases = e.cells().into_iter().flat_map(|cell| e.in_cell(cell));
         cases.flat_map(move |c| {
-            let told = c.observed.iter().filter(move |o| of_channel(c, &o.subject, o.quantity));
-            told.map(move |o| (c, o.subject.as_str(), &o.figure.percentiles))
+            let channels = c.observed.iter().filter(move |o| of_channel(c, &o.subject, o.quantity));
+            channels.map(move |o| (c, o.subject.as_str(), &o.figure.percentiles))
         })
     };
     let ranks = columns(all().map(|(_, _, p)| p));
@@ -125,7 +126,7 @@ pub(crate) fn parts(c: &CaseResult) -> Vec<(&str, [Option<f64>; 3])> {
         .collect()
 }
 
-/// Of workloads, what their latencies consist of.
+/// Returns the parts of the latencies of workloads.
 pub(crate) fn split(e: &ExperimentResult) -> Rows {
     let workloads = e.measured().filter(|c| c.case.workload.is_some());
     let row = |c: &CaseResult, subject: &str, parts: [Option<f64>; 3]| Row {
@@ -155,7 +156,7 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
         let period = of(Quantity::PeriodDeviation)
             .max_by_key(|o| o.figure.percentiles.p50)
             .map(|o| &o.figure.percentiles);
-        let told = |q: Quantity, x: Option<f64>| x.map_or_else(String::new, |x| quantity(q, x));
+        let rendered = |q: Quantity, x: Option<f64>| x.map_or_else(String::new, |x| quantity(q, x));
         let sum = |all: Vec<f64>| (!all.is_empty()).then(|| all.iter().sum::<f64>());
         let drops = of(Quantity::Drops).filter_map(|o| {
             o.figure.percentiles.mean.map(|mean| (mean * o.figure.percentiles.n as f64).round())
@@ -166,16 +167,16 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
             latency.and_then(|p| p.mean).map_or_else(String::new, duration_ns),
             latency.map_or_else(String::new, |p| percentile(p.p50)),
             latency.map_or_else(String::new, |p| percentile(p.p99)),
-            told(Quantity::Drops, sum(drops.collect()).or_else(|| counted(c))),
-            told(Quantity::PeriodDeviation, period.and_then(|p| p.p50.map(|ns| ns as f64))),
-            told(Quantity::PeriodDeviation, period.and_then(|p| p.standard_deviation)),
+            rendered(Quantity::Drops, sum(drops.collect()).or_else(|| counted(c))),
+            rendered(Quantity::PeriodDeviation, period.and_then(|p| p.p50.map(|ns| ns as f64))),
+            rendered(Quantity::PeriodDeviation, period.and_then(|p| p.standard_deviation)),
             sum(of(Quantity::Cpu).filter_map(|o| o.cpus).collect())
                 .map_or_else(String::new, digits),
-            told(Quantity::ResidentMemory, sum(memory.collect())),
+            rendered(Quantity::ResidentMemory, sum(memory.collect())),
         ];
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };
-    // A latency alone stands above.
+    // A latency without other figures is in the table above.
     let says = |r: &Row| r.cells.iter().skip(LATENCIES).any(|c| !c.is_empty());
     let rows =
         e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).map(row).filter(says).collect();
@@ -192,7 +193,7 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
     Rows::new("key figures", &head, rows)
 }
 
-/// Returns the drops of a workload that counts them and does not note when they were.
+/// Returns the drops of a workload that counts them without their times.
 fn counted(c: &CaseResult) -> Option<f64> {
     Some(c.counters.get("drops")?.iter().sum::<u64>() as f64)
 }
@@ -201,7 +202,7 @@ fn counted(c: &CaseResult) -> Option<f64> {
 pub(crate) const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and \
      resident memory (median) of all processes together, shared memory in each of them.";
 
-/// Returns medians of the parts of a sample's path, in nanoseconds; only of parts that it has.
+/// Returns medians of the parts of a sample's path, in nanoseconds; only of existing parts.
 pub(crate) fn layers_of(c: &CaseResult) -> [(&'static str, f64); 6] {
     let p50 = |m: Metric| c.figures.get(&m).and_then(|f| f.percentiles.p50).unwrap_or(0) as f64;
     let transport = p50(Metric::Transport);
@@ -219,7 +220,7 @@ pub(crate) fn layers_of(c: &CaseResult) -> [(&'static str, f64); 6] {
     ]
 }
 
-/// Those of every system in every cell.
+/// Returns the parts for every system in every cell.
 pub(crate) fn layers(e: &ExperimentResult) -> Rows {
     let measured = e.cells().into_iter().flat_map(|cell| e.in_cell(cell));
     let row = |c: &CaseResult| Row {

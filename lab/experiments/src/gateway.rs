@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gateway that carries Driveline's topics in measurements between hosts: it is a program of
-//! its own, built apart from this one.
+//! The gateway that carries Driveline's topics in measurements between hosts. It is a separate
+//! program, built separately.
 
 use crate::archive::Experiment;
 use anyhow::{Result, bail};
@@ -9,21 +9,21 @@ use driveline_bench::{COMMIT, VERSION};
 use driveline_runtime::launch::{Build, GATEWAY, find_gateway};
 use std::path::PathBuf;
 
-/// The commit of what was not built in a repository: two such may be anything.
+/// Commit of a build outside of a repository: two such builds may differ.
 const UNKNOWN: &str = "unknown";
 
-/// A gateway that was built from what this program was.
+/// Gateway that was built from the same sources as this program.
 pub(crate) struct Gateway {
     pub(crate) program: PathBuf,
     /// Its commit.
     pub(crate) commit: String,
 }
 
-/// The gateway, if one takes part in what is measured. Blocks, at most some 10 s.
+/// Returns the gateway if one takes part in the measurement. Blocks, at most some 10 s.
 ///
 /// # Errors
-/// It was built from something else than this program, or one of the two does not say from what:
-/// its figures would be reported as those of this commit.
+/// It was built from other sources than this program, or one of the two has no commit: its figures
+/// would be reported as those of this commit.
 pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
     let mut cases = experiments.iter().flat_map(|e| &e.cases);
     if !cases
@@ -64,8 +64,8 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Another process writes it: a child that a parallel test starts could inherit the file
-    /// while it is open, and what is open for writing cannot be started.
+    /// Another process writes it: a child of a parallel test could inherit the file while it is
+    /// open, and a file that is open for writing cannot be started.
     fn script(path: &Path, text: &str) {
         let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
         assert!(Command::new("sh").args(write).arg(path).arg(text).status().unwrap().success());
@@ -81,7 +81,7 @@ mod tests {
             checked(program.clone(), &own)
         };
         assert_eq!(says("echo gateway 0.1.0 '(abc)'").unwrap().commit, "abc");
-        for (other, told) in [
+        for (other, expected) in [
             ("echo gateway 0.1.0 '(abd)'", "is 0.1.0 (abd)"),
             ("echo gateway 0.2.0 '(abc)'", "is 0.2.0 (abc)"),
             ("echo gateway 0.1.0 '(abc-dirty-01234567)'", "is 0.1.0 (abc-dirty-01234567)"),
@@ -89,7 +89,7 @@ mod tests {
         ] {
             let text = says(other).err().expect("it is another one").to_string();
             assert!(
-                text.contains(told)
+                text.contains(expected)
                     && text.contains("make gateways")
                     && text.contains(&program.display().to_string()),
                 "{text}"

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines of the terminal about parts that are not measured: for each experiment its own, and once
-//! for parts missing in several.
+//! Lines of the terminal about parts that are not measured: for each experiment its own lines, and
+//! one line for parts missing in several.
 
 use driveline_bench::LeftOut;
 use driveline_bench::peers::{NOT_INSTALLED, PLACE};
 
-/// Peers that are not installed, and have a line each; more of them are counted and named in one.
+/// Maximum number of missing peers with a line each; more of them share one line.
 const MOST_PEERS: usize = 2;
 
 /// Lines for all experiments together.
 pub(crate) struct LeftOutLines {
     shared: Vec<LeftOut>,
-    /// Peers in a common line, and true if `make peers` builds them; empty if they have
-    /// lines of their own.
+    /// Peers in a common line, and true if `make peers` builds them; empty if they have lines of
+    /// their own.
     peers: Vec<(String, bool)>,
 }
 
@@ -77,7 +77,7 @@ impl LeftOutLines {
 }
 
 fn line(left: &LeftOut) -> String {
-    format!("{}: {}", left.what, left.told())
+    format!("{}: {}", left.what, left.rendered())
 }
 
 #[cfg(test)]
@@ -126,13 +126,13 @@ mod tests {
         ] {
             let lists = lists(n);
             let all = || lists.iter().map(|(id, list)| (*id, list.as_slice()));
-            let told = LeftOutLines::of(all());
+            let rendered = LeftOutLines::of(all());
             assert_eq!(
-                (told.own(&lists[0].1), told.own(&lists[1].1)),
+                (rendered.own(&lists[0].1), rendered.own(&lists[1].1)),
                 (own.into_iter().map(str::to_owned).collect(), Vec::new())
             );
-            assert_eq!(told.together(), together);
-            assert_eq!(told.place(all()).is_some(), n == 2);
+            assert_eq!(rendered.together(), together);
+            assert_eq!(rendered.place(all()).is_some(), n == 2);
         }
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Evaluation lab: experiments as files, measured interleaved, kept as raw samples, shown in
+//! Evaluation lab: experiments as files, measured interleaved, stored as raw samples, shown in
 //! reports.
 //!
-//! A [`scenario`] says what is asked; [`plan`] turns it into cases on this machine; [`run()`]
-//! measures them in random order, round by round, into an [`archive`], from which everything that
-//! people see is computed.
+//! A [`scenario`] has the question; [`plan`] turns it into cases on this machine; [`run()`]
+//! measures them in random order, round by round, into an [`archive`]. All outputs are computed
+//! from the archive.
 //!
-//! Not here: how a link is measured and what stamps mean (crate `driveline-bench`), and the command
-//! line around it.
+//! Not here: measuring of links and the meaning of stamps (crate `driveline-bench`), and the outer
+//! command line.
 
 pub mod analysis;
 pub mod archive;

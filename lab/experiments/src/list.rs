@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `bench list`: which experiments there are.
+//! `bench list`: lists the experiments.
 
 use crate::scenario::{self, ReachSpec, Scenario, builtin};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -7,7 +7,7 @@ use driveline_bench::UsageError;
 use driveline_terminal::paragraphs::{self, wrapped};
 use std::path::Path;
 
-/// The experiments as a table, or as JSON.
+/// Returns the experiments as a table, or as JSON.
 ///
 /// # Errors
 /// If one of them is damaged, which its test excludes.
@@ -19,11 +19,11 @@ pub fn list(json: bool) -> Result<String> {
     if json {
         return Ok(serde_json::to_string_pretty(&all)?);
     }
-    Ok(told(&all, paragraphs::width()))
+    Ok(rendered(&all, paragraphs::width()))
 }
 
-/// Each with its question and what it needs; words in lines of at most so many characters.
-fn told(all: &[Scenario], width: usize) -> String {
+/// Returns each with its question and its requirements. Text is wrapped at `width` characters.
+fn rendered(all: &[Scenario], width: usize) -> String {
     let ids = all.iter().map(|s| s.id.len()).max().unwrap_or(0);
     let mut text = String::new();
     for s in all {
@@ -46,10 +46,10 @@ fn needs(s: &Scenario) -> Option<&'static str> {
             .then_some("root, `make gateways`, and `make peers` for whom to compare with"))
 }
 
-/// The text of a built-in experiment, to be copied and edited.
+/// Returns the text of a built-in experiment, as a template.
 ///
 /// # Errors
-/// If there is none of that name.
+/// If there is no experiment of that name.
 pub fn show(id: &str) -> Result<&'static str> {
     if let Some(known) = scenario::built_in(id) {
         return Ok(known.text);

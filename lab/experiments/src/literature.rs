@@ -13,7 +13,7 @@ pub(crate) const TO_KNOW: &str = "Times of two machines cannot be compared: comp
      paper's ratios are to the system that corresponds to Driveline, ours to Driveline. Where both \
      payload modes were measured here, the figure is of untouched payloads.";
 
-/// Figure of a distribution in a paper.
+/// Kind of figure of a distribution in a paper.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mean,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 
 const KINDS: [Kind; 5] = [Kind::Mean, Kind::P50, Kind::P95, Kind::P99, Kind::Max];
 
-/// In microseconds; the second number of a mean is its standard deviation.
+/// Value in microseconds; for a mean with its standard deviation.
 type Value = (f64, Option<f64>);
 
 impl Kind {
@@ -64,8 +64,8 @@ fn value((us, deviation): Value) -> String {
     spread(us * 1e3, deviation.map(|us| us * 1e3))
 }
 
-/// Published figures of distributions, with the figures measured here, line by line; shares of a
-/// chain's stages are shown elsewhere.
+/// Published figures of distributions with the figures measured here, line by line; shares of a
+/// chain's stages are in another table.
 pub(crate) struct Literature {
     pub(crate) rows: Rows,
     /// Number of published figures without a counterpart here.
@@ -83,11 +83,11 @@ impl Literature {
         let here = || all.iter().filter_map(|row| row.here.as_ref());
         // A column without any row that has enough samples is left out.
         let always = |k: Kind| matches!(k, Kind::P50 | Kind::P99);
-        let is_told = |k: &Kind| {
+        let is_listed = |k: &Kind| {
             let there = all.iter().any(|row| k.published(&row.published).is_some());
             there || (always(*k) && here().any(|h| k.measured(h).is_some()))
         };
-        let kinds: Vec<Kind> = KINDS.into_iter().filter(is_told).collect();
+        let kinds: Vec<Kind> = KINDS.into_iter().filter(is_listed).collect();
         let enough = |k: Kind| here().any(|h| k.measured(h).is_some());
         let mut groups: Vec<String> = Vec::new();
         for row in &all {
@@ -100,11 +100,11 @@ impl Literature {
         for cell in groups {
             let of_group: Vec<&&PublishedRow> =
                 all.iter().filter(|row| conditions(&row.published) == cell).collect();
-            let mut told: Vec<Published> = Vec::new();
+            let mut listed: Vec<Published> = Vec::new();
             for row in &of_group {
                 // A figure with several counterparts is shown once.
                 let figure = without_pairing(&row.published);
-                if told.contains(&figure) {
+                if listed.contains(&figure) {
                     continue;
                 }
                 let besides =
@@ -137,7 +137,7 @@ impl Literature {
                         );
                     }
                 }
-                told.push(figure);
+                listed.push(figure);
             }
         }
         let mean = |k: &Kind| match k {
@@ -194,7 +194,7 @@ fn measured(
     })
 }
 
-/// The published figure alone, as it is shown once above all systems that stand next to it.
+/// Returns the published figure alone, which is listed once above all systems compared with it.
 fn without_pairing(published: &Published) -> Published {
     Published { beside: None, here: None, ..published.clone() }
 }

@@ -151,7 +151,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// A terminal of 80 columns would break what is laid out by hand; it breaks sentences only.
+    /// A terminal of 80 columns would break text with a manual layout; it breaks only sentences.
     #[test]
     fn what_is_laid_out_in_helps_fits_a_terminal() {
         let command = Arguments::command();

@@ -27,7 +27,7 @@ use std::fmt::Write as _;
 /// Text for too few samples, or an unknown value.
 const NOTHING: &str = "–";
 
-/// The summary.
+/// Returns the summary.
 #[must_use]
 pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
     let mut text = String::new();
@@ -90,7 +90,7 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     list(text, "Notes", &e.notes.iter().map(|n| escaped(n)).collect::<Vec<_>>());
 }
 
-/// A list under a line; nothing if it is empty.
+/// Writes a list under a line; nothing if it is empty.
 fn list(text: &mut String, about: &str, items: &[String]) {
     if !items.is_empty() {
         let _ = writeln!(text, "{about}:\n");
@@ -103,7 +103,7 @@ fn list(text: &mut String, about: &str, items: &[String]) {
 
 /// Writes the answer to the question, system by system.
 fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
-    // That one has a table, with all cells.
+    // That answer has a table with all cells.
     if about == Some(AnswerSpec::Fairness) {
         return;
     }
@@ -181,14 +181,14 @@ fn key_figures(text: &mut String, e: &ExperimentResult) {
     rows(text, &further::channels(e));
 }
 
-/// The parts of a sample's way, where they are asked for.
+/// Writes the parts of a sample's path, if the question is about them.
 fn layers(text: &mut String, e: &ExperimentResult) {
     if e.measured().any(|c| c.case.figure == Metric::FillAndTransport) {
         rows(text, &further::layers(e));
     }
 }
 
-/// A table that all renderings have; nothing if it is empty.
+/// Writes a table that all outputs have; nothing if it is empty.
 fn rows(text: &mut String, rows: &Rows) {
     if !rows.is_empty() {
         let _ = writeln!(text, "{}", rows.markdown());
@@ -197,9 +197,9 @@ fn rows(text: &mut String, rows: &Rows) {
 
 /// Writes published figures, with figures measured here.
 fn published(text: &mut String, e: &ExperimentResult) {
-    let told = Literature::of(e, false).rows;
-    rows(text, &told);
-    if !told.is_empty() {
+    let rendered = Literature::of(e, false).rows;
+    rows(text, &rendered);
+    if !rendered.is_empty() {
         let _ = writeln!(text, "{}\n", literature::TO_KNOW);
     }
 }
@@ -220,19 +220,19 @@ fn own_tools(text: &mut String, e: &ExperimentResult) {
     list(text, "Compared with the middleware's own tools", &lines);
 }
 
-/// Writes the reasons why runs do not count: for each case every reason once, with its rounds.
+/// Writes the reasons why runs are invalid: for each case every reason once, with its rounds.
 fn invalid(text: &mut String, e: &ExperimentResult) {
     let mut items = Vec::new();
     for c in &e.cases {
-        let mut told: Vec<(String, Vec<String>)> = Vec::new();
+        let mut rendered: Vec<(String, Vec<String>)> = Vec::new();
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
             let (reason, round) = (r.reasons.join("; "), (r.round + 1).to_string());
-            match told.iter_mut().find(|(other, _)| *other == reason) {
+            match rendered.iter_mut().find(|(other, _)| *other == reason) {
                 Some((_, rounds)) => rounds.push(round),
-                None => told.push((reason, vec![round])),
+                None => rendered.push((reason, vec![round])),
             }
         }
-        items.extend(told.into_iter().map(|(reason, rounds)| {
+        items.extend(rendered.into_iter().map(|(reason, rounds)| {
             let word = if rounds.len() == 1 { "round" } else { "rounds" };
             format!("{}, {word} {}: {}", escaped(&c.case.id), rounds.join(", "), escaped(&reason))
         }));
@@ -243,14 +243,14 @@ fn invalid(text: &mut String, e: &ExperimentResult) {
 /// Writes the parts that are not measured, with reason and remedy; cells with the same reason share
 /// a line.
 fn left_out(text: &mut String, e: &ExperimentResult) {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut rendered: Vec<(String, Vec<&str>)> = Vec::new();
     for l in &e.left_out {
-        match told.iter_mut().find(|(reason, _)| *reason == l.told()) {
+        match rendered.iter_mut().find(|(reason, _)| *reason == l.rendered()) {
             Some((_, what)) => what.push(&l.what),
-            None => told.push((l.told(), vec![&l.what])),
+            None => rendered.push((l.rendered(), vec![&l.what])),
         }
     }
-    let items: Vec<String> = told
+    let items: Vec<String> = rendered
         .iter()
         .map(|(reason, what)| format!("{}: {}", escaped(&what.join(", ")), escaped(reason)))
         .collect();
@@ -264,12 +264,12 @@ fn with_floors(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
         .chain(e.measured())
 }
 
-/// The times in the rows of the table.
+/// Returns the times in the rows of the table.
 fn of_rows(e: &ExperimentResult) -> impl Iterator<Item = &Percentiles> {
     with_floors(e).filter_map(CaseResult::latencies)
 }
 
-/// The floors first, then every system in every cell.
+/// Returns the floors first, then every system in every cell.
 fn table(e: &ExperimentResult) -> Columns {
     let ranks = compared_columns(with_floors(e), of_rows(e));
     let compared: Vec<&Ratio> = e.measured().filter_map(CaseResult::to_driveline).collect();
@@ -295,7 +295,7 @@ fn table(e: &ExperimentResult) -> Columns {
     };
     let mut labels: Vec<String> = e.measured().filter_map(CaseResult::compared_label).collect();
     labels.dedup();
-    // Goodput is called so in its column.
+    // Goodput is labelled in its column.
     let label = labels.first().filter(|_| labels.len() == 1 && !ranks.contains(&Measure::Goodput));
     let mut head = vec![label.cloned().unwrap_or_default(), "system".into(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
@@ -325,7 +325,7 @@ fn table(e: &ExperimentResult) -> Columns {
             let other = of(c);
             row.extend(ratios.iter().map(|column| match &other {
                 _ if column.criterion() != c.criterion() => String::new(),
-                // Whatever its floor is: it is itself.
+                // A row is not compared with itself.
                 r if measured
                     && c.is_driveline()
                     && is_compared
@@ -364,8 +364,7 @@ fn table(e: &ExperimentResult) -> Columns {
     table
 }
 
-/// Text in which nothing means anything to Markdown, on one line: another one could begin a
-/// heading.
+/// Returns text on one line without any meaning to Markdown: a second line could begin a heading.
 fn escaped(text: &str) -> String {
     let on_one_line = |c: char| if c == '\n' { ' ' } else { c };
     text.chars()
@@ -374,7 +373,7 @@ fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Text as it is, in more backticks than it has in a row.
+/// Returns text unchanged, in more backticks than it has in a row.
 fn code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
@@ -385,8 +384,8 @@ fn nothing() -> String {
     NOTHING.to_owned()
 }
 
-/// `1.19 (1.06–1.53)`; of what is divided by its floor among what is divided by Driveline, or the
-/// other way round, with that.
+/// Returns `1.19 (1.06–1.53)`, with a note on the divisor if most rows have another one: the floor
+/// or Driveline.
 fn interval(r: &Ratio, i: Option<&Interval>, is_among_others: bool) -> String {
     let to = match r.to_role {
         Role::Floor if is_among_others => " ÷ floor",
@@ -403,7 +402,7 @@ fn interval(r: &Ratio, i: Option<&Interval>, is_among_others: bool) -> String {
     })
 }
 
-/// A ping-pong's processor time is of a whole round.
+/// Returns the label of processor time; that of a ping-pong is for a whole round.
 fn cpu_label(e: &ExperimentResult) -> &'static str {
     let links = || e.measured().flat_map(|c| &c.case.links);
     let is_ping_pong = |l: &crate::archive::Link| l.pace == Pace::PingPong;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes what people read of an archive: page, table, summary.
+//! Writes the readable outputs of an archive: page, table, summary.
 
 use crate::analysis::{Analysis, analyse};
 use crate::archive::Archive;
@@ -43,11 +43,11 @@ pub struct ReportArgs {
     pub json: bool,
 }
 
-/// Writes the report of an archive and returns what is to be printed.
+/// Writes the report of an archive and returns the text to print.
 ///
 /// # Errors
-/// If there is no archive, it is damaged, a file cannot be written, or two ways of printing are
-/// asked for.
+/// If there is no archive, it is damaged, a file cannot be written, or two print formats are
+/// requested.
 pub fn report(args: &ReportArgs) -> Result<String> {
     if args.json && args.markdown {
         bail!(UsageError::new(anyhow!("--json and --markdown exclude each other: choose one")));
@@ -83,14 +83,14 @@ pub fn report(args: &ReportArgs) -> Result<String> {
 
 /// Returns the text for standard output.
 pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
-    let told =
+    let rendered =
         terminal::summary(&archive.manifest, analysis, archive.directory(), paragraphs::width());
     // Directories may have any name.
-    plain(&format!("{told}\nReport: {}\n", page.display()))
+    plain(&format!("{rendered}\nReport: {}\n", page.display()))
 }
 
-/// Writes table, summary and, unless it goes `elsewhere`, the page into the archive. It may be
-/// come from another user: links that lie in it under these names are replaced, not followed.
+/// Writes table, summary and, unless it goes `elsewhere`, the page into the archive. The archive
+/// may come from another user: links under these names are replaced, not followed.
 pub(crate) fn keep(archive: &Archive, analysis: &Analysis, elsewhere: Option<&Path>) -> Result<()> {
     archive.put("results.csv", csv::csv(analysis).as_bytes())?;
     archive.put("summary.json", serde_json::to_string_pretty(analysis)?.as_bytes())?;

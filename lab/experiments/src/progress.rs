@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Progress of a measurement: a bar on a terminal, elsewhere a line now and then.
+//! Progress of a measurement: a bar on a terminal, else a line every ten seconds.
 
 use crate::archive::{Archive, Case};
 use crate::plan;
@@ -9,16 +9,17 @@ use std::io::{IsTerminal, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two lines where there is no terminal.
+/// Interval between two lines without a terminal.
 const LINES: Duration = Duration::from_secs(10);
 
 /// Width of the bar, in characters.
 const BAR: usize = 30;
 
-/// Progress on standard error. Counts expected time, so that long and short cases move it alike.
+/// Progress on standard error. Counts expected time, so that long and short cases move it in
+/// proportion.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    told: Option<Instant>,
+    printed: Option<Instant>,
     /// Shared with the bar, which draws itself every second.
     state: Arc<Mutex<State>>,
 }
@@ -33,15 +34,15 @@ struct State {
     expected_s: f64,
     done_s: f64,
     began: Instant,
-    /// The run that goes on: how long it is expected to take, since when, and how much slower than
-    /// expected those before it were.
+    /// The current run: its expected time and its start, and the slowness of the runs before it
+    /// relative to the expectation.
     run_s: f64,
     run_began: Instant,
     pace: f64,
 }
 
 impl Progress {
-    /// Of what is missing in an archive.
+    /// Shows the progress over the missing runs of an archive.
     pub(crate) fn new(archive: &Archive) -> Self {
         let mut state = State::new(Instant::now());
         for e in &archive.manifest.experiments {
@@ -59,12 +60,12 @@ impl Progress {
         let state = Arc::new(Mutex::new(state));
         Self {
             bar: std::io::stderr().is_terminal().then(|| bar(Arc::clone(&state))),
-            told: None,
+            printed: None,
             state,
         }
     }
 
-    /// A run begins.
+    /// Reports the start of a run.
     pub(crate) fn begins(&mut self, experiment: &str, round: u64, rounds: u64, case: &Case) {
         let what = format!("{experiment} · round {} of {rounds} · {}", round + 1, case.id);
         let now = Instant::now();
@@ -75,15 +76,15 @@ impl Progress {
         };
         match &self.bar {
             Some(bar) => bar.set_message(what),
-            None if is_due(&mut self.told, now) => {
-                // Who reads it may have gone: that ends no measurement.
+            None if is_due(&mut self.printed, now) => {
+                // A closed standard error does not end the measurement.
                 let _ = writeln!(std::io::stderr(), "{}", state.line(now, &what));
             }
             None => {}
         }
     }
 
-    /// A run has ended.
+    /// Reports the end of a run.
     pub(crate) fn made(&mut self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).made();
     }
@@ -97,11 +98,11 @@ impl Drop for Progress {
     }
 }
 
-/// The first line at once, then one every [`LINES`].
-fn is_due(told: &mut Option<Instant>, now: Instant) -> bool {
-    let due = told.is_none_or(|told| now.saturating_duration_since(told) >= LINES);
+/// Returns true for the first line, and then once every [`LINES`].
+fn is_due(printed: &mut Option<Instant>, now: Instant) -> bool {
+    let due = printed.is_none_or(|printed| now.saturating_duration_since(printed) >= LINES);
     if due {
-        *told = Some(now);
+        *printed = Some(now);
     }
     due
 }
@@ -123,7 +124,7 @@ impl State {
 
     fn begins(&mut self, now: Instant, run_s: f64) {
         if self.done_s > 0.0 {
-            // As much slower, or faster, as it was until now.
+            // The speed relative to the expectation stays as it was until now.
             self.pace = now.saturating_duration_since(self.began).as_secs_f64() / self.done_s;
         }
         (self.run_s, self.run_began) = (run_s, now);
@@ -155,7 +156,7 @@ impl State {
         )
     }
 
-    /// `██████░░░░░░░░  42 %, about 7 s left`, which moves within a run, too.
+    /// Returns `██████░░░░░░░░  42 %, about 7 s left`; the bar also moves during a run.
     fn bar(&self, now: Instant) -> String {
         let all_s = self.before_s + self.expected_s;
         let share = if all_s > 0.0 {
@@ -175,7 +176,7 @@ impl State {
 }
 
 fn bar(state: Arc<Mutex<State>>) -> ProgressBar {
-    // Not its own estimate: that knows nothing before the first run has ended.
+    // Not the library's own estimate, which has no data before the first run has ended.
     let bar = ProgressBar::new(1);
     let how_far = move |_: &ProgressState, to: &mut dyn std::fmt::Write| {
         let _ =
@@ -196,9 +197,9 @@ mod tests {
     fn a_line_comes_at_once_and_then_every_ten_seconds_with_the_time_that_is_left() {
         let began = Instant::now();
         let at = |s: u64| began + Duration::from_secs(s);
-        let mut told = None;
+        let mut printed = None;
         assert_eq!(
-            [0, 9, 10, 19, 20].map(|s| is_due(&mut told, at(s))),
+            [0, 9, 10, 19, 20].map(|s| is_due(&mut printed, at(s))),
             [true, false, true, false, true]
         );
         let mut state = State { runs: 40, made: 8, expected_s: 64.0, ..State::new(began) };
@@ -217,28 +218,28 @@ mod tests {
         let began = Instant::now();
         let at = |s: u64| began + Duration::from_secs(s);
         let mut state = State { runs: 2, expected_s: 24.0, ..State::new(began) };
-        let told = |state: &State, s| {
+        let printed = |state: &State, s| {
             state.bar(at(s)).trim_start_matches(['█', '░']).trim_start().to_owned()
         };
-        assert_eq!(told(&state, 0), "0 %, about 24 s left");
+        assert_eq!(printed(&state, 0), "0 %, about 24 s left");
         state.begins(at(0), 12.0);
-        assert_eq!(told(&state, 6), "25 %, about 18 s left");
+        assert_eq!(printed(&state, 6), "25 %, about 18 s left");
         assert!(
             state.bar(at(6)).starts_with(&format!("{}{} ", "█".repeat(7), "░".repeat(23))),
             "{}",
             state.bar(at(6))
         );
-        // A run that takes longer than expected stands still, and takes nothing from the next one.
-        assert_eq!(told(&state, 12), told(&state, 18));
+        // A run that takes longer than expected stops the bar, and takes no time from the next one.
+        assert_eq!(printed(&state, 12), printed(&state, 18));
         state.made();
         state.begins(at(18), 12.0);
-        assert_eq!(told(&state, 18), "50 %, about 18 s left");
-        assert_eq!(told(&state, 27), "75 %, about 9 s left");
+        assert_eq!(printed(&state, 18), "50 %, about 18 s left");
+        assert_eq!(printed(&state, 27), "75 %, about 9 s left");
         state.made();
-        assert_eq!(told(&state, 40), "100 %, about 0 s left");
-        // What was there before counts.
+        assert_eq!(printed(&state, 40), "100 %, about 0 s left");
+        // Earlier runs count.
         let resumed =
             State { runs: 4, made: 3, before_s: 30.0, expected_s: 10.0, ..State::new(began) };
-        assert_eq!(told(&resumed, 0), "75 %, about 10 s left");
+        assert_eq!(printed(&resumed, 0), "75 %, about 10 s left");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Table of figures of systems in cells, shown alike by the terminal, the page and Markdown.
+//! Table of figures of systems in cells, the same on the terminal, the page and in Markdown.
 
 use driveline_terminal::table::Columns;
 
@@ -19,25 +19,25 @@ pub(crate) struct Row {
 }
 
 impl Rows {
-    /// Without the columns in which there is nothing but their head.
+    /// Makes a table without the columns that are empty except for their head.
     pub(crate) fn new(about: &'static str, head: &[&str], mut rows: Vec<Row>) -> Self {
         let says: Vec<bool> = (0..head.len())
             .map(|c| rows.iter().any(|r| r.cells.get(c).is_some_and(|t| !t.is_empty())))
             .collect();
-        let told = |c: usize| says.get(c).copied().unwrap_or(false);
+        let is_present = |c: usize| says.get(c).copied().unwrap_or(false);
         for row in &mut rows {
             row.cells.resize(head.len(), String::new());
             row.cells = std::mem::take(&mut row.cells)
                 .into_iter()
                 .enumerate()
-                .filter(|(c, _)| told(*c))
+                .filter(|(c, _)| is_present(*c))
                 .map(|(_, t)| t)
                 .collect();
         }
         let head = head
             .iter()
             .enumerate()
-            .filter(|(c, _)| told(*c))
+            .filter(|(c, _)| is_present(*c))
             .map(|(_, h)| (*h).to_owned())
             .collect();
         Self { about, head, rows }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `bench run`: measures experiments into an archive, round by round, and goes on where it was
-//! interrupted.
+//! `bench run`: measures experiments into an archive, round by round, and continues after an
+//! interruption.
 
 use crate::analysis::analyse;
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
@@ -92,7 +92,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Continue an interrupted measurement in this directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["what", "quick", "paper", "systems", "rounds", "out", "seed", "dry_run"])]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = [
+            "what", "quick", "paper", "systems", "rounds", "out", "seed", "dry_run"
+        ]
+    )]
     pub resume: Option<PathBuf>,
     /// Seed of the random order and of the intervals [default: a new one, which is printed]
     #[arg(long, value_name = "SEED")]
@@ -108,7 +114,7 @@ pub struct RunArgs {
     pub json: bool,
 }
 
-/// Prints a text. A closed pipe (`| head`) is no error.
+/// Prints a text. A closed pipe (`| head`) is not an error.
 fn say(text: &str) -> Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -116,10 +122,10 @@ fn say(text: &str) -> Result<()> {
     }
 }
 
-/// Measures, writes the report and prints a summary. Blocks for as long as that takes.
+/// Measures, writes the report and prints a summary. Blocks until all runs have ended.
 ///
 /// # Errors
-/// If nothing can be measured. Runs that fail are part of the result instead.
+/// If nothing can be measured. Failed runs are part of the result instead.
 pub fn run(args: &RunArgs) -> Result<Ending> {
     let program = Program {
         path: std::env::current_exe().context("cannot find the running program")?,
@@ -140,7 +146,7 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
         Some(directory) => reopen(directory)?,
         None => prepare(args)?,
     };
-    // From here on there is something to report.
+    // From here on, there are results to report.
     let interrupted = driveline_terminal::signals::interruption()?;
     let archive = measure(archive, &program, &interrupted)?;
     // Also for an interrupted measurement: the results until then are shown.
@@ -161,18 +167,19 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
 
 /// Returns the expected duration of an experiment.
 fn seconds(e: &Experiment) -> f64 {
-    // Of nothing: the sum of no numbers is -0.
+    // For an empty list: the sum of no numbers is -0.
     e.cases.iter().map(plan::expected_seconds).fold(0.0, |sum, s| sum + s) * e.rounds as f64
 }
 
-/// Asks before a measurement that takes longer than a day. Blocks until it is answered, if
+/// Asks for confirmation of a measurement that takes longer than a day. Blocks until the answer, if
 /// there is a terminal.
 fn agreed(seconds: f64, yes: bool) -> Result<()> {
     if yes || seconds <= LONG_S {
         return Ok(());
     }
     let long = format!("this takes about {}", minutes(seconds));
-    let remedy = "measure less (--quick, fewer experiments, --rounds), or start with --yes; after an interruption, --resume continues";
+    let remedy = "measure less (--quick, fewer experiments, --rounds), or start with --yes; after \
+                  an interruption, --resume continues";
     ensure!(std::io::stdin().is_terminal() && std::io::stderr().is_terminal(), "{long}: {remedy}");
     write!(std::io::stderr(), "{long}; after an interruption, --resume continues. Start? [y/N] ")?;
     let mut answer = String::new();
@@ -189,11 +196,11 @@ fn left_out(experiments: &[Experiment]) -> impl Iterator<Item = (&str, &[LeftOut
     experiments.iter().map(|e| (e.scenario.id.as_str(), e.left_out.as_slice()))
 }
 
-/// Outlines the planned measurement, for people; words in lines of at most so many characters.
+/// Returns an outline of the planned measurement as text, wrapped at `width` characters.
 fn outline(experiments: &[Experiment], width: usize) -> String {
     let mut text = String::new();
     let mut total = 0.0;
-    let told = LeftOutLines::of(left_out(experiments));
+    let left_out_lines = LeftOutLines::of(left_out(experiments));
     for e in experiments {
         let seconds = seconds(e);
         total += seconds;
@@ -208,20 +215,28 @@ fn outline(experiments: &[Experiment], width: usize) -> String {
         for case in &e.cases {
             let _ = writeln!(text, "    {}", case.id);
         }
-        for line in told.own(&e.left_out) {
+        for line in left_out_lines.own(&e.left_out) {
             text.push_str(&wrapped(&format!("    left out: {line}"), width));
         }
     }
-    for line in told.together() {
+    for line in left_out_lines.together() {
         text.push_str(&wrapped(&format!("left out: {line}"), width));
     }
     let _ = writeln!(text, "about {} in all", minutes(total));
     text
 }
 
-/// Likewise, for programs.
+/// Returns the outline as JSON.
 fn outline_json(experiments: &[Experiment]) -> serde_json::Value {
-    let case = |c: &Case| json!({ "id": c.id, "cell": c.cell, "system": c.system.to_string(), "role": c.role, "expected_s": plan::expected_seconds(c) });
+    let case = |c: &Case| {
+        json!({
+            "id": c.id,
+            "cell": c.cell,
+            "system": c.system.to_string(),
+            "role": c.role,
+            "expected_s": plan::expected_seconds(c),
+        })
+    };
     let of = |e: &Experiment| {
         json!({
             "id": e.scenario.id,
@@ -232,15 +247,18 @@ fn outline_json(experiments: &[Experiment]) -> serde_json::Value {
             "expected_s": seconds(e),
         })
     };
-    json!({ "experiments": experiments.iter().map(of).collect::<Vec<_>>(), "expected_s": experiments.iter().map(seconds).sum::<f64>() })
+    json!({
+        "experiments": experiments.iter().map(of).collect::<Vec<_>>(),
+        "expected_s": experiments.iter().map(seconds).sum::<f64>(),
+    })
 }
 
 fn is_all(args: &RunArgs) -> bool {
     args.what.iter().any(|word| word == "all")
 }
 
-/// Refuses experiments that would measure nothing but floors: a user who names one wants its
-/// figures. Of `all` it is enough if there is one that does not.
+/// Refuses experiments that would measure only floors: a user who names one wants its figures. For
+/// `all`, one with figures is enough.
 fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
     let (with, without): (Vec<&Experiment>, Vec<&Experiment>) =
         experiments.iter().partition(|e| e.cases.iter().any(|c| c.role == Role::Measured));
@@ -248,9 +266,10 @@ fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
         return Ok(());
     }
     let lists = without.iter().map(|e| (e.scenario.id.as_str(), e.left_out.as_slice()));
-    let told = LeftOutLines::of(lists);
-    let own = without.iter().flat_map(|e| told.own(&e.left_out));
-    let lines: String = own.chain(told.together()).map(|line| format!("\n  {line}")).collect();
+    let left_out_lines = LeftOutLines::of(lists);
+    let own = without.iter().flat_map(|e| left_out_lines.own(&e.left_out));
+    let lines: String =
+        own.chain(left_out_lines.together()).map(|line| format!("\n  {line}")).collect();
     let ids = |of: &[&Experiment]| {
         of.iter().map(|e| e.scenario.id.as_str()).collect::<Vec<_>>().join(" ")
     };
@@ -270,8 +289,8 @@ fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
     )
 }
 
-/// Plans everything, so that what cannot be measured is known before the first run. With the peers
-/// that take part.
+/// Plans all experiments, so that impossible cases are known before the first run. Returns the
+/// peers as well.
 fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers::Selection)> {
     let extent = match (args.quick, args.paper) {
         (true, _) => Extent::Quick,
@@ -327,7 +346,7 @@ fn change(scenario: &mut Scenario, systems: &[String], rounds: Option<u64>) {
     }
 }
 
-/// Makes the archive of what is planned.
+/// Makes the archive of the planned measurement.
 fn prepare(args: &RunArgs) -> Result<Archive> {
     let (experiments, extent, placement, selection) = plan_all(args)?;
     something(&experiments, is_all(args))?;
@@ -362,18 +381,20 @@ fn prepare(args: &RunArgs) -> Result<Archive> {
     Archive::create(&directory, manifest)
 }
 
-/// Checks that going on would measure the same thing.
+/// Checks that continuing would measure the same.
 fn reopen(directory: &Path) -> Result<Archive> {
     let archive = Archive::open(directory)?.claimed()?;
     let m = &archive.manifest;
     ensure!(
         m.finished_at.is_none(),
-        "the measurement in {} is complete: there is nothing to go on with; `driveline bench report` shows it once more",
+        "the measurement in {} is complete: there is nothing to go on with; `driveline bench \
+         report` shows it once more",
         directory.display()
     );
     ensure!(
         m.commit == bench::COMMIT && m.version == bench::VERSION,
-        "the measurement in {} was begun by driveline {} ({}), this is {} ({}): go on with that one, or measure anew",
+        "the measurement in {} was begun by driveline {} ({}), this is {} ({}): go on with that \
+         one, or measure anew",
         directory.display(),
         m.version,
         m.commit,
@@ -434,7 +455,7 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
                 let (run, observations) =
                     one_run(&runner, &archive, case, round, place, scratch.path())?;
                 if interrupted.load(Relaxed) {
-                    // What was cut short is no result.
+                    // An interrupted run has no result.
                     drop(progress);
                     return Ok(archive);
                 }
@@ -459,7 +480,7 @@ fn one_run(
     let dir = bench::RunDirectory::within(directory)?;
     let (seed, cpus) = (archive.manifest.seed, &archive.manifest.placement.usable_cpus);
     let ticks = Ticks::now();
-    // One clock for both, so that all that happens in the run is between them.
+    // The same clock for start and end, so that all events of the run are between them.
     let started = MonotonicNs::now();
     let outcome = run_case(runner, case, seed.wrapping_add(round), cpus, dir.path());
     let took_ns = MonotonicNs::now().0.saturating_sub(started.0);
@@ -518,7 +539,7 @@ fn run_case(
     let kind =
         if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
     let trial = Trial::new(kind, job.clone()).over(case.beside.cable);
-    // A floor has no middleware: it is that of the machine, whatever stands on it.
+    // A floor has no middleware: it is that of the machine, whatever the deployment.
     let trial = if kind == Kind::Link { trial.deployed(case.beside.deployment) } else { trial };
     runner.run(&trial, dir)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Format of figures everywhere, and remarks for every reader.
+//! Format of figures in all outputs, and remarks for readers.
 
 use crate::analysis::{
     Analysis, CaseResult, ExperimentResult, Measure, Ratio, Totals, equal_goodput, ratio_columns,
@@ -11,7 +11,7 @@ use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use driveline_terminal::figures::{digits, duration_ns};
 use std::path::Path;
 
-/// Problem of samples, by name, with its count.
+/// Problem of samples: name and count.
 pub(crate) type Loss = (&'static str, fn(&Totals) -> u64);
 pub(crate) const LOSSES: [Loss; 4] = [
     ("late", |t| t.late),
@@ -29,13 +29,13 @@ pub(crate) fn with_unseen((name, of): &Loss, t: &Totals) -> String {
 
 /// Problems that no sample of an experiment has.
 pub(crate) struct Nowhere {
-    /// Of all its rows.
+    /// Problems that no row has.
     pub(crate) names: Vec<&'static str>,
-    /// No verified payload was torn, and other rows were not verified.
+    /// True if no verified payload was torn, and other rows were not verified.
     pub(crate) not_torn_where_verified: bool,
 }
 
-/// Finds such problems. Only verified payloads are known to be whole.
+/// Finds such problems. Only verified payloads are known to be undamaged.
 pub(crate) fn nowhere(e: &ExperimentResult) -> Nowhere {
     let rows = || e.measured().filter(|c| c.has_deliveries());
     let mut names: Vec<&str> = LOSSES
@@ -53,7 +53,7 @@ pub(crate) fn nowhere(e: &ExperimentResult) -> Nowhere {
     Nowhere { names, not_torn_where_verified }
 }
 
-/// Rows whose system a latency tool judges by a variant of it, which it contradicts.
+/// Returns rows for which the latency tool contradicts a variant with other settings.
 pub(crate) fn not_confirmed(e: &ExperimentResult) -> impl Iterator<Item = String> {
     e.cases.iter().filter(|c| c.doubt() == Some("not confirmed")).map(|c| {
         let variants: Vec<String> =
@@ -67,7 +67,7 @@ pub(crate) fn not_confirmed(e: &ExperimentResult) -> impl Iterator<Item = String
     })
 }
 
-/// A time of RFC 3339, to the second.
+/// Formats a time of RFC 3339, to the second.
 pub(crate) fn date(time: &str) -> String {
     let whole = time.split('.').next().unwrap_or(time).trim_end_matches('Z');
     format!("{} UTC", whole.replace('T', " "))
@@ -87,8 +87,8 @@ pub(crate) fn ratio(x: f64) -> String {
     if x < 0.0995 { format!("{x:.3}") } else { digits(x) }
 }
 
-/// A mean and its standard deviation, in nanoseconds: `159 ± 164 µs`; the mean alone where one
-/// sample has none.
+/// Formats a mean and its standard deviation, in nanoseconds: `159 ± 164 µs`; only the mean for a
+/// single sample.
 pub(crate) fn spread(mean_ns: f64, deviation_ns: Option<f64>) -> String {
     let mean = duration_ns(mean_ns);
     let Some(deviation) = deviation_ns.map(duration_ns) else { return mean };
@@ -113,7 +113,7 @@ pub(crate) fn about_goodput() -> String {
     )
 }
 
-/// A value of an observed quantity, with its unit.
+/// Formats a value of an observed quantity, with its unit.
 pub(crate) fn quantity(q: Quantity, value: f64) -> String {
     match q {
         Quantity::ResidentMemory => format!("{} MiB", digits(value / f64::from(1 << 20))),
@@ -123,7 +123,7 @@ pub(crate) fn quantity(q: Quantity, value: f64) -> String {
     }
 }
 
-/// Returns the name of a quantity, for people.
+/// Returns the readable name of a quantity.
 pub(crate) fn label(q: Quantity) -> &'static str {
     match q {
         Quantity::Latency => "latency",
@@ -141,16 +141,16 @@ pub(crate) fn label(q: Quantity) -> &'static str {
     }
 }
 
-/// The beginning of a counter that is a rate, in thousandths of a hertz: counters are whole
+/// Beginning of the name of a counter that is a rate, in thousandths of a hertz: counters are whole
 /// numbers.
 const RATE: &str = driveline_bench::chain::OUTPUT_RATE_MHZ;
 
-/// Returns true if a counter is a rate: the sum of rates says nothing.
+/// Returns true if a counter is a rate, whose sum has no meaning.
 pub(crate) fn is_rate(counter: &str) -> bool {
     counter.starts_with(RATE)
 }
 
-/// A counter for people: its name, and what it counted.
+/// Returns readable name and value of a counter.
 pub(crate) fn counter(name: &str, count: u64) -> (String, String) {
     match name.strip_prefix(RATE) {
         Some(place) => (format!("output, Hz{place}"), hertz(count as f64 / 1000.0)),
@@ -168,10 +168,10 @@ fn hertz(hz: f64) -> String {
     format!("{hz:.2}")
 }
 
-/// A ratio with its interval, and with the number of rounds where that is too small.
+/// Formats a ratio with its interval, and with the number of rounds if it is small.
 pub(crate) fn interval(i: Option<&Interval>) -> String {
     i.map_or_else(String::new, |i| match i.rounds {
-        // From where to where it goes, one round does not say.
+        // One round has no bounds.
         1 => format!("{}{}", ratio(i.estimate), few_rounds(i)),
         _ => {
             format!("{} [{}, {}]{}", ratio(i.estimate), ratio(i.low), ratio(i.high), few_rounds(i))
@@ -179,7 +179,7 @@ pub(crate) fn interval(i: Option<&Interval>) -> String {
     })
 }
 
-/// From where to where an interval goes, and its number of rounds where that is too small.
+/// Formats the bounds of an interval, with its number of rounds if it is small.
 pub(crate) fn bounds(i: &Interval) -> String {
     match i.rounds {
         1 => few_rounds(i).trim_start().to_owned(),
@@ -195,12 +195,12 @@ pub(crate) fn few_rounds(i: &Interval) -> String {
     }
 }
 
-/// A percentile, or that there are too few samples.
+/// Formats a percentile, or a note that there are too few samples.
 pub(crate) fn percentile(p: Option<u64>) -> String {
     p.map_or_else(|| TOO_SMALL.to_owned(), |ns| duration_ns(ns as f64))
 }
 
-/// Returns the controls: the difference of two equal things, by their headline figure.
+/// Returns the controls: the difference between two equal cases, by their headline figure.
 pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResult, &Ratio)> {
     let of_headline = |c: &'_ CaseResult, r: &Ratio| c.headline().is_some_and(|(of, _)| of == r.of);
     let controls = e.cases.iter().filter(|c| c.case.role == Role::Control);
@@ -208,7 +208,7 @@ pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResul
         .flat_map(move |c| c.ratios.iter().filter(move |r| of_headline(c, r)).map(move |r| (c, r)))
 }
 
-/// Floors, and what is measured twice because it has none.
+/// Returns floors, and cases that are measured twice because they have none.
 pub(crate) fn floors_and_doubles(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
     let is_double = |c: &CaseResult| controls(e).any(|(_, r)| r.to == c.case.id);
     e.cases.iter().filter(move |c| c.case.role == Role::Floor || is_double(c))
@@ -254,7 +254,7 @@ impl Reference {
 }
 
 /// Returns the caveats of a report. A low number of rounds is reported with each interval and the
-/// answer instead. The directory of the measurement is for readers where it lies.
+/// answer instead. `directory`: that of the measurement, for readers on this machine.
 pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> Vec<String> {
     let mut lines = Vec::new();
     if !a.complete {
@@ -291,7 +291,7 @@ pub(crate) fn do_not_count(invalid: u64, made: u64) -> String {
     format!("{invalid} of {made} runs {} not count", if invalid == 1 { "does" } else { "do" })
 }
 
-/// As one word of a command line.
+/// Returns a path as one word of a command line.
 fn for_shell(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+:".contains(c);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values that files have as one word, as texts.
+//! Values that are one word in files, as texts.
 
-/// As files have it: `best_effort`.
+/// Returns the value as in files: `best_effort`.
 pub(crate) fn word<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// As people read it: `best effort`.
+/// Returns the value in readable form: `best effort`.
 pub(crate) fn spaced<T: serde::Serialize>(value: &T) -> String {
     word(value).replace('_', " ")
 }
 
-/// The name of a cell without some of its words; `all` if nothing is left.
+/// Returns the name of a cell without some of its words; `all` if none remains.
 pub(crate) fn cell_without(cell: &str, is_left_out: impl Fn(&str) -> bool) -> String {
     let parts: Vec<&str> = cell.split(" · ").filter(|word| !is_left_out(word)).collect();
     if parts.is_empty() { "all".into() } else { parts.join(" · ") }

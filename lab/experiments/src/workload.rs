@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a workload in a process of its own, and reads what it observed.
+//! Runs a workload in a process of its own, and reads its observations.
 
 use crate::archive::Workload;
 use anyhow::{Context, Result, bail};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const REST: Duration = Duration::from_secs(90);
 /// Period at which an interruption is polled.
 const LOOK: Duration = Duration::from_millis(500);
-/// More than a workload says.
+/// Maximum length of a workload's output.
 const SAID: u64 = 16 << 20;
 /// Length of the error output that is shown, in bytes.
 const SHOWN: usize = 4096;
@@ -70,15 +70,15 @@ pub(crate) fn run(
     let out = out.context("the workload has no output")?;
     // It fails only if the workload is gone; reading its output reports that better.
     let _ = writeln!(input, "{}", serde_json::to_string(&job)?);
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let listener = std::thread::spawn(move || {
         let mut text = String::new();
-        let _ = tell.send(out.take(SAID).read_to_string(&mut text).map(|_| text));
+        let _ = sender.send(out.take(SAID).read_to_string(&mut text).map(|_| text));
     });
     let longest = Duration::from_millis(workload.warm_up_ms + workload.duration_ms) + REST;
     let deadline = Instant::now() + longest;
     let text = loop {
-        match told.recv_timeout(LOOK) {
+        match receiver.recv_timeout(LOOK) {
             Ok(text) => break text.context("what the workload says cannot be read")?,
             Err(_) if runner.interrupted.load(Relaxed) => bail!("interrupted"),
             Err(_) if Instant::now() > deadline => {

@@ -14,7 +14,7 @@ use driveline_lab::{ReportArgs, report, scenario};
 use fixture::{case, chain_case, experiment, link, manifest, peer, run, workload_case};
 
 /// Renders an experiment: on the terminal, on the page, as Markdown.
-fn told(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> [String; 3] {
+fn rendered(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> [String; 3] {
     let dir = tempfile::tempdir().unwrap();
     let rounds = e.rounds;
     let archive = Archive::create(&dir.path().join("a"), manifest(vec![e], 1)).unwrap();
@@ -39,7 +39,7 @@ fn only(run: Run) -> (Run, Observations) {
     (run, Observations::default())
 }
 
-/// F with its published figures, and latencies that lie 10 µs to both sides of 20 µs.
+/// Experiment F with its published figures, and latencies 10 µs above and below 20 µs.
 fn jitter() -> [String; 3] {
     let f = scenario::load("F").unwrap();
     let mut cases = Vec::new();
@@ -55,14 +55,13 @@ fn jitter() -> [String; 3] {
     }
     let mut e = experiment("X", 5, cases);
     (e.scenario.answer, e.scenario.published) = (f.answer, f.published);
-    told(e, |c, round| {
+    rendered(e, |c, round| {
         let middle = if c.system == System::Driveline { 20_000 } else { 200_000 };
         only(run(c, round, &[middle - 10_000, middle + 10_000].repeat(50)))
     })
 }
 
-/// Driveline's gateways between hosts are processes of their own, and no account has their
-/// time.
+/// Driveline's gateways between hosts are separate processes, and no account has their time.
 #[test]
 fn processor_time_between_hosts_says_that_gateways_are_not_in_it() {
     let between = |reach| {
@@ -75,7 +74,7 @@ fn processor_time_between_hosts_says_that_gateways_are_not_in_it() {
     };
     let cases = between(Reach::Network).chain(between(Reach::Host)).collect();
     let [terminal, page, markdown] =
-        told(experiment("X", 1, cases), |c, round| only(run(c, round, &[20_000; 100])));
+        rendered(experiment("X", 1, cases), |c, round| only(run(c, round, &[20_000; 100])));
     let of = |text: &str, cell: &str, system: &str| {
         let (_, rows) = text.split_once(cell).unwrap();
         rows.split(system).nth(1).unwrap().split(['\n', '\r']).next().unwrap().to_owned()
@@ -163,7 +162,7 @@ fn published_spreads_stand_next_to_measured_ones_everywhere() {
         lines[2].starts_with("as_published/fastcycle ") && lines[2].contains("10.0×"),
         "{terminal}"
     );
-    // Figures without a counterpart are counted on the terminal, and shown in the others.
+    // Figures without a counterpart are counted on the terminal, and listed in the others.
     assert!(
         !lines[3].contains("ROS 2")
             && terminal.contains("58 published figures without a counterpart here"),
@@ -189,7 +188,7 @@ fn every_published_percentile_stands_next_to_the_measured_one() {
         vec![case(System::Driveline, "1→1", 0, vec![link(34_560, 1, Payload::Untouched)])],
     );
     e.scenario.published = scenario::load("S1").unwrap().published;
-    let [terminal, page, markdown] = told(e, |c, round| only(run(c, round, &[20_000; 100])));
+    let [terminal, page, markdown] = rendered(e, |c, round| only(run(c, round, &[20_000; 100])));
     let cells = ["226 µs", "226 µs", "298 µs", "382 µs", "880 µs"];
     let own = ["20.0 µs ± 0 ns", "20.0 µs", "20.0 µs", "20.0 µs", "20.0 µs"];
     for text in [&terminal, &markdown] {
@@ -216,7 +215,7 @@ fn a_late_sender_shows_where_times_count_from_the_due_time() {
         .enumerate()
         .map(|(i, system)| case(system, "camera", i, vec![link(64, 1, Payload::Untouched)]))
         .collect();
-    // The peer's sender is 5 ms late from the middle on: everything happens later than it was due.
+    // The peer's sender is 5 ms late from the middle on: everything happens later than due.
     let late = |c: &Case, round: u64| {
         let mut run = run(c, round, &[20_000; 100]);
         for s in
@@ -230,14 +229,14 @@ fn a_late_sender_shows_where_times_count_from_the_due_time() {
         }
         only(run)
     };
-    let [_, page, markdown] = told(experiment("X", 5, cases.clone()), late);
+    let [_, page, markdown] = rendered(experiment("X", 5, cases.clone()), late);
     let row = |of: &str| {
         markdown
             .lines()
             .find(|l| l.starts_with("| camera |") && l.contains(of) && l.contains("5.03 ms"))
             .map(str::to_owned)
     };
-    // Published 10 µs after it was due, and 20 µs on its way.
+    // Published 10 µs after it was due, and received after 20 µs.
     assert_eq!(
         row("fastdds/shm").as_deref(),
         Some("| camera | fastdds/shm | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 5.03 ms |"),
@@ -250,13 +249,13 @@ fn a_late_sender_shows_where_times_count_from_the_due_time() {
     let (_, table) = page.split_once("From when samples were due").unwrap();
     assert!(table.split("</table>").next().unwrap().contains("<td>5.03 ms</td>"), "{table}");
     assert!(page.contains("\"title\":\"Since due\""), "no view");
-    // A ping-pong is due at no time.
+    // A ping-pong has no due times.
     let ping_pong = |c: Case| Case {
         links: c.links.into_iter().map(|l| Link { pace: Pace::PingPong, ..l }).collect(),
         ..c
     };
     let [_, page, markdown] =
-        told(experiment("X", 5, cases.into_iter().map(ping_pong).collect()), late);
+        rendered(experiment("X", 5, cases.into_iter().map(ping_pong).collect()), late);
     assert!(
         !markdown.contains("since due")
             && !page.contains("From when samples were due")
@@ -272,7 +271,7 @@ fn each_of_several_links_reports_its_lateness_since_the_due_time() {
         Link { topic: "other".into(), ..link(64, 1, Payload::Untouched) },
     ];
     let [_, page, _] =
-        told(experiment("X", 5, vec![case(System::Driveline, "car", 0, links)]), |c, round| {
+        rendered(experiment("X", 5, vec![case(System::Driveline, "car", 0, links)]), |c, round| {
             only(run(c, round, &[20_000; 100]))
         });
     let (_, table) = page.split_once("Links one by one").unwrap();
@@ -283,7 +282,7 @@ fn each_of_several_links_reports_its_lateness_since_the_due_time() {
     );
 }
 
-/// The lines of a plot of drops over time, by name: the number in each stretch.
+/// Returns the lines of a plot of drops over time, by name: the number in each stretch.
 fn drops(page: &str) -> Vec<(String, Vec<f64>)> {
     let explorers = page
         .split("<script type=application/json>")
@@ -323,7 +322,7 @@ fn drops_of_a_link_are_reported_over_time() {
             only(run)
         }
     };
-    let [_, page, _] = told(experiment("X", 2, cases.clone()), make(true));
+    let [_, page, _] = rendered(experiment("X", 2, cases.clone()), make(true));
     let lines = drops(&page);
     let line = |name: &str| {
         lines
@@ -334,7 +333,7 @@ fn drops_of_a_link_are_reported_over_time() {
             .clone()
     };
     let lost = line("fastdds/shm · lost");
-    // Each sample that was due stands in one stretch of the run; those lost near its fifth part.
+    // Each due sample is in one stretch of the run; the lost ones are near its fifth part.
     assert_eq!(lost.iter().sum::<f64>(), 5.0);
     let at =
         |values: &[f64]| values.iter().position(|n| *n > 0.0).unwrap() as f64 / values.len() as f64;
@@ -342,16 +341,16 @@ fn drops_of_a_link_are_reported_over_time() {
     let not_sent = line("fastdds/shm · not sent");
     assert_eq!((not_sent.iter().sum::<f64>(), not_sent.last()), (5.0, Some(&2.0)), "{not_sent:?}");
     assert!((0.65..0.75).contains(&at(&not_sent)), "{not_sent:?}");
-    // The line of another system stays at zero; without any drops, there is no picture of them.
+    // The line of another system stays at zero; without any drops, there is no such plot.
     assert_eq!(line("Driveline · lost").iter().sum::<f64>(), 0.0);
-    let [_, page, _] = told(experiment("X", 2, cases), make(false));
+    let [_, page, _] = rendered(experiment("X", 2, cases), make(false));
     assert_eq!(drops(&page), []);
 }
 
 #[test]
 fn drops_of_a_chain_are_reported_over_time() {
     let cases = vec![chain_case(System::Driveline, "every edge", 0, false)];
-    let [_, page, _] = told(experiment("X", 1, cases), |c, round| {
+    let [_, page, _] = rendered(experiment("X", 1, cases), |c, round| {
         let mut o = Observations::default();
         let points = |come: fn(&u64) -> bool| {
             (0..100u64)
@@ -382,27 +381,29 @@ fn who_carries_a_whole_vehicle_is_watched() {
 #[test]
 fn percentiles_without_enough_samples_are_named() {
     let one = || vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
-    let told = |rounds: u64, n: usize| {
-        told(experiment("X", rounds, one()), move |c, round| only(run(c, round, &vec![20_000; n])))
+    let rendered = |rounds: u64, n: usize| {
+        rendered(experiment("X", rounds, one()), move |c, round| {
+            only(run(c, round, &vec![20_000; n]))
+        })
     };
     for (n, line) in [
         (10, "p95, p99, p99.9: n too small (needs ≥ 60, ≥ 300, ≥ 3 000)"),
         (100, "p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)"),
         (400, "p99.9: n too small (needs ≥ 3 000)"),
     ] {
-        for text in told(1, n) {
+        for text in rendered(1, n) {
             assert_eq!(text.matches(line).count(), 1, "{n} samples, {line}: {text}");
             assert_eq!(text.matches("n too small (needs").count(), 1, "{text}");
         }
     }
-    for text in told(1, 3000) {
+    for text in rendered(1, 3000) {
         assert!(!text.contains("n too small (needs"), "{text}");
     }
 }
 
-/// A workload whose path has parts, and which is watched.
+/// A workload whose path has parts, and which is observed.
 fn reference() -> [String; 3] {
-    told(experiment("X", 2, vec![workload_case(System::Driveline, 0)]), |c, round| {
+    rendered(experiment("X", 2, vec![workload_case(System::Driveline, 0)]), |c, round| {
         let mut o = Observations::default();
         let mut put = |subject: &str, quantity, value: u64| {
             o.put(
@@ -421,7 +422,7 @@ fn reference() -> [String; 3] {
         }
         put("planner", Quantity::PeriodDeviation, 2_000_000);
         put("hot path", Quantity::Drops, 1);
-        // Two processes, of half a processor and one and a half.
+        // Two processes that use half a processor and one and a half.
         put("front", Quantity::Cpu, 50_000_000);
         put("rear", Quantity::Cpu, 150_000_000);
         put("front", Quantity::ResidentMemory, 10 << 20);
@@ -462,7 +463,7 @@ fn each_channel_of_a_fusion_has_its_latency_in_every_rendering() {
         (Run { counters: o.counters.clone(), ..run(c, round, &[]) }, o)
     };
     let cases = vec![workload_case(System::Driveline, 0), workload_case(peer("ros1/tcp"), 1)];
-    let [terminal, page, markdown] = told(experiment("X", 2, cases), fused);
+    let [terminal, page, markdown] = rendered(experiment("X", 2, cases), fused);
     for text in [&terminal, &page] {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let ages = "(p50 of the slowest): reference 9.00 ms Driveline, 9.00 ms ros1/tcp.";
@@ -485,7 +486,7 @@ fn each_channel_of_a_fusion_has_its_latency_in_every_rendering() {
 #[test]
 fn what_a_reference_system_is_judged_by_stands_in_every_rendering() {
     let [terminal, page, markdown] = reference();
-    // 151 points in each of two rounds; a processor's share is of the time between them.
+    // 151 points in each of two rounds; a process's share is of the time between them.
     let cells = ["90.0 ms", "90.0 ms", "90.0 ms", "302", "2.00 ms", "0 ns", "2.00", "30.0 MiB"];
     let expected = [&["Driveline"][..], &cells].concat();
     let line = |l: &str| {
@@ -520,7 +521,7 @@ fn layers_have_their_numbers_where_they_are_asked_for() {
         let mut run = run(c, round, &[120_000; 100]);
         for s in &mut run.accounts[0].stamps {
             let r = s.received.unwrap();
-            // Of the way the last 70 µs are the copy.
+            // The last 70 µs of the path are the copy.
             let in_hand = s.sent.before_publish + 50_000;
             s.received = Some(ReceivedRow {
                 woken: in_hand - 300,
@@ -532,7 +533,7 @@ fn layers_have_their_numbers_where_they_are_asked_for() {
         }
         only(run)
     };
-    let [_, page, markdown] = told(experiment("X", 3, cases(Metric::FillAndTransport)), copied);
+    let [_, page, markdown] = rendered(experiment("X", 3, cases(Metric::FillAndTransport)), copied);
     let cells = "9.00 µs | 500 ns | 49.2 µs | 300 ns | 70.0 µs | 2.00 µs |";
     assert!(
         markdown.contains(&format!("| camera | Driveline | {cells}"))
@@ -541,7 +542,7 @@ fn layers_have_their_numbers_where_they_are_asked_for() {
     );
     let (_, table) = page.split_once("Layer by layer").unwrap();
     assert!(table.split("</table>").next().unwrap().contains("<td>49.2 µs</td>"), "{table}");
-    // Elsewhere they are a plot, and numbers on the page.
-    let [_, page, markdown] = told(experiment("X", 3, cases(Metric::Transport)), copied);
+    // In other outputs they are a plot, and numbers on the page.
+    let [_, page, markdown] = rendered(experiment("X", 3, cases(Metric::Transport)), copied);
     assert!(!markdown.contains("on its way") && page.contains("Layer by layer"), "{markdown}");
 }

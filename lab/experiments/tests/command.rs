@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lab from the command line: what it does, never how fast.
+//! The lab from the command line: checks its function, not its speed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 #[path = "../../../tools/skipped.rs"]
@@ -37,7 +37,7 @@ fn ended(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-/// Accounts of runs that are there.
+/// Returns the number of accounts of runs.
 fn runs(archive: &Path) -> usize {
     let entries = |path: &Path| {
         std::fs::read_dir(path)
@@ -76,7 +76,7 @@ fn impossible_measurements_are_reported_once_in_a_dry_run_and_in_a_run() {
         "{code:?} {out} {err}"
     );
     assert!(err.matches("make gateways").count() <= 1, "{err}");
-    // All peers that are missing are one line.
+    // All missing peers are in one line.
     assert!(
         err.matches("not installed").count() == 1 && err.contains("iceoryx, iceoryx2"),
         "{err}"
@@ -84,7 +84,7 @@ fn impossible_measurements_are_reported_once_in_a_dry_run_and_in_a_run() {
     assert!(err.contains("`driveline bench peers NAME`"), "{err}");
 }
 
-/// Of a variable that names what is not there, before anything is measured or written.
+/// A variable that names a missing file is refused before anything is measured or written.
 #[test]
 fn a_file_of_the_environment_that_is_not_there_is_refused_before_the_first_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,7 +107,7 @@ fn a_file_of_the_environment_that_is_not_there_is_refused_before_the_first_run()
             ];
             assert!(words.iter().all(|w| err.contains(*w)), "{err}");
         }
-        // Where another experiment is run, the option is unused.
+        // If another experiment runs, the option is unused.
         assert!(
             bench(dir.path(), &["run", "W1", "--quick", "--dry-run"])
                 .env(variable, value)
@@ -120,7 +120,7 @@ fn a_file_of_the_environment_that_is_not_there_is_refused_before_the_first_run()
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// Until something can be interrupted.
+/// Waits until a run can be interrupted.
 fn wait_for_a_run(archive: &Path) {
     let began = Instant::now();
     while runs(archive) == 0 {
@@ -151,10 +151,10 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     assert!(std::fs::read_to_string(archive.join("report.html")).unwrap().contains("PARTIAL"));
 
     let (code, text, err) = ended(dir.path(), &["run", "--resume", "a"]);
-    // A hypervisor may spoil a run.
+    // A hypervisor may invalidate a run.
     assert!(code == 0 || code == 1, "{text}{err}");
     assert!(runs(&archive) == 20 && !text.contains("PARTIAL"), "{text}");
-    // Without a terminal, lines show the progress; the first one at once.
+    // Without a terminal, lines show the progress, the first one at once.
     assert!(err.starts_with(&format!("{made} of 20 runs made, about ")), "{err}");
     let report = std::fs::read_to_string(archive.join("report.html")).unwrap();
     assert!(!report.contains("PARTIAL") && report.contains("Does it arrive?"));
@@ -205,14 +205,14 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     let (code, text, _) = ended(dir.path(), &["--json", "compare", "a", "b"]);
     let comparison: Value = serde_json::from_str(&text).unwrap();
     let of_debug_builds = if cfg!(debug_assertions) { 2 } else { 0 };
-    // Disturbances are reported, too.
-    let told = comparison["warnings"]
+    // Disturbances are reported as well.
+    let rendered = comparison["warnings"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|w| w.to_string().contains("debug build"))
         .count();
-    assert_eq!((code, told), (0, of_debug_builds), "{text}");
+    assert_eq!((code, rendered), (0, of_debug_builds), "{text}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_measurement_whose_terminal_closes_is_reported_and_no_other_uses_its_directo
     std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("messages: 20", "messages: 200"))
         .unwrap();
     let archive = dir.path().join("a");
-    // Where this runs without a terminal, the signal may be ignored, and stays so.
+    // Without a terminal, the signal may be ignored, and stays ignored.
     let child = Command::new("env")
         .args([
             "--default-signal=HUP",
@@ -247,16 +247,23 @@ fn a_measurement_whose_terminal_closes_is_reported_and_no_other_uses_its_directo
     assert!(std::fs::read_to_string(archive.join("report.html")).unwrap().contains("PARTIAL"));
 }
 
-/// Puts a peer there whose description is this.
+/// Adds a peer with this description.
 fn add_peer(dir: &Path, name: &str) {
     let variant = |name: &str| {
-        json!({ "name": name, "title": format!("over {name}"), "reach": ["host"], "waits": ["block"], "reliability": ["best_effort"], "loans": false,
-            "min_size": 32, "max_size": 65536, "max_subscribers": 4, "settings": [{ "name": "depth", "value": "1", "why": "small messages" }] })
+        json!({
+            "name": name, "title": format!("over {name}"),
+            "reach": ["host"], "waits": ["block"], "reliability": ["best_effort"],
+            "loans": false, "min_size": 32, "max_size": 65536, "max_subscribers": 4,
+            "settings": [{ "name": "depth", "value": "1", "why": "small messages" }],
+        })
     };
-    let says = json!({ "protocol": 1, "name": name, "title": "My own", "version": "2.5", "variants": [variant("tcp"), variant("udp")] });
+    let says = json!({
+        "protocol": 1, "name": name, "title": "My own", "version": "2.5",
+        "variants": [variant("tcp"), variant("udp")],
+    });
     let path = dir.join(name);
-    // Another process writes it: a child that a parallel test starts could inherit the file
-    // while it is open, and what is open for writing cannot be started.
+    // Another process writes it: a child of a parallel test could inherit the file while it is
+    // open, and a file that is open for writing cannot be started.
     let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
     assert!(
         Command::new("sh")
@@ -303,7 +310,7 @@ fn each_peer_has_one_line_and_more_where_it_is_named() {
         list.contains("driveline bench peers NAME") && !list.contains("small messages"),
         "{list}"
     );
-    // One with all that it says, or how to add it; of all of them likewise.
+    // One peer with its complete description, or how to add it; the same for all of them.
     let mine = of(&["mine"]);
     assert!(
         mine.contains("mine/udp: over udp")
@@ -348,7 +355,7 @@ fn the_described_command_line_has_experiments_and_peers() {
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(names, ["list", "run", "report", "compare", "link", "peers"]);
     assert!(["refsys", "headline", "cyclonedds"].iter().all(|word| text.contains(word)), "{text}");
-    // What `bench` has is not offered twice.
+    // Commands of `bench` are not offered twice.
     assert!(!text.contains("bench-peer") && !text.contains("bench-workload"), "{text}");
 }
 
@@ -504,7 +511,7 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         ("link --publisher-cpu 9999", 2, "cannot be used"),
         ("link --subscribers 100 --rate 10 --wait spin", 2, "use --wait block"),
         ("link --size big", 2, "e.g. 64,1k,4M"),
-        // A file may be wrong, or a machine too small; then the command line is not.
+        // The file is wrong, or the machine too small; the command line is right.
         ("run ./mine.yaml --dry-run", 1, "did you mean `fastdds`?"),
         ("run ./none.yaml --dry-run", 1, "none.yaml"),
         (

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Differences that are there are found, and others are not.
+//! Comparisons find real differences, and no others.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -29,8 +29,8 @@ fn verdicts(
     p50.map(|r| (r.system, r.verdict)).collect()
 }
 
-// Seeds are fixed: with others, one of twenty families of comparisons may show a difference that is
-// none.
+// Seeds are fixed: with others, one of twenty families of comparisons may show a difference by
+// chance.
 
 #[test]
 fn the_same_thing_measured_twice_shows_no_difference() {
@@ -132,7 +132,7 @@ fn a_measurement_is_not_compared_with_itself() {
 #[test]
 fn rounds_that_are_too_short_are_called_that_and_not_unlike() {
     let dir = tempfile::tempdir().unwrap();
-    // As of rounds that last equally many seconds.
+    // As with rounds of equal duration.
     for (name, samples) in [("a", 200), ("b", 260)] {
         pair_of(&dir.path().join(name), (5, samples), 2.0, 0.0, samples as u64);
     }
@@ -151,13 +151,16 @@ fn the_remedy_for_inconclusive_rows_is_printed_once_in_their_place() {
         pair(&dir.path().join(name), 2, 2.0, 0.0, seed);
     }
     let text = printed(dir.path());
-    let told = "\
+    let rendered = "\
 Nothing is said of 16 of 24 figures: there are fewer than 5 rounds. Measure both with --rounds 5 \
          or more.
 Nothing is said of 8 of 24 figures: n is too small. Measure both longer.
 With --json they are there, too.
 ";
-    assert!(text.ends_with(told) && !text.contains("B ÷ A") && !text.contains("Holm"), "{text}");
+    assert!(
+        text.ends_with(rendered) && !text.contains("B ÷ A") && !text.contains("Holm"),
+        "{text}"
+    );
     let json =
         compare(&CompareArgs { a: dir.path().join("a"), b: dir.path().join("b"), json: true })
             .unwrap();
@@ -241,8 +244,7 @@ fn a_row_that_its_own_tool_contradicts_is_not_compared() {
 #[test]
 fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
     let dir = tempfile::tempdir().unwrap();
-    // Of four cells with two systems each: whose names stand here are not there, or have no run
-    // that counts.
+    // Four cells with two systems each. The systems named here are missing, or have no valid run.
     let archive = |name: &str, without: &str, invalid: &str, figure: Metric| {
         let mut cases = Vec::new();
         for cell in ["one", "two", "three", "four"] {
@@ -280,7 +282,7 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
     let a = archive("a", "one · driveline", "one · fastdds/shm", Metric::Transport);
     let b = archive("b", "two · driveline", "two · fastdds/shm", Metric::LastSubscriber);
     let c = archives(&a, &b).unwrap();
-    let told: Vec<&str> = c
+    let rendered: Vec<&str> = c
         .warnings
         .iter()
         .filter_map(|w| w.strip_prefix("latencies are not compared of what "))
@@ -294,7 +296,7 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
         "has another figure in A than in B (1 case): X · four · driveline (transport and last \
          subscriber)",
     ];
-    assert_eq!(told, expected, "{:?}", c.warnings);
+    assert_eq!(rendered, expected, "{:?}", c.warnings);
     // The remaining cases have rows: the peer in the last two cells, and the floor.
     let rows: std::collections::BTreeSet<_> =
         c.rows.iter().map(|r| format!("{} · {}", r.cell, r.system)).collect();
@@ -329,8 +331,7 @@ fn other_differences_are_reported() {
     }
 }
 
-/// Driveline, which takes a third of the time less in B, with two floors, one of which is
-/// its own.
+/// Driveline, which takes a third less time in B, with two floors, one of which is its own.
 fn beside_floors(own: (&[f64; 6], &[f64; 6]), other: (&[f64; 6], &[f64; 6])) -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let measured = |name: &str, own: &[f64; 6], other: &[f64; 6], factor: f64, seed: u64| {
@@ -382,9 +383,10 @@ fn beside_floors(own: (&[f64; 6], &[f64; 6]), other: (&[f64; 6], &[f64; 6])) -> 
 fn only_a_rows_own_floor_excuses_it_and_only_if_it_changed() {
     let (same, faster) = ([1.0; 6], [0.67; 6]);
     assert_eq!(beside_floors((&same, &faster), (&same, &same)), Verdict::MachineChanged);
-    // What the word of other readers does is nothing to it.
+    // A changed floor of other readers has no effect on it.
     assert_eq!(beside_floors((&same, &same), (&same, &faster)), Verdict::Faster);
-    // Its floor is about as much off, by rounds that are so different that no change is shown.
+    // Its floor changed about as much, but its rounds vary so much that the change is not
+    // significant.
     let (restless, by_chance) =
         ([1.0, 0.2, 1.0, 1.0, 5.0, 1.0], [0.67, 3.0, 0.67, 0.67, 0.67, 0.1]);
     assert_eq!(beside_floors((&restless, &by_chance), (&same, &same)), Verdict::Faster);
@@ -393,7 +395,7 @@ fn only_a_rows_own_floor_excuses_it_and_only_if_it_changed() {
 #[test]
 fn what_changed_as_much_as_the_floor_is_the_machine() {
     let dir = tempfile::tempdir().unwrap();
-    // Driveline and the floor take so many times what they took, the peer as long as before.
+    // Driveline and the floor take `factor` times as long, the peer as long as before.
     let measured = |name: &str, factor: f64, seed: u64| {
         let mut cases = vec![
             case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]),
@@ -429,8 +431,8 @@ fn what_changed_as_much_as_the_floor_is_the_machine() {
     assert!(rows.iter().any(|r| r.role == Role::Floor && r.verdict == Verdict::Faster), "{rows:?}");
 }
 
-/// Five rounds of 100 samples in which Driveline takes so much processor time, and loses so many
-/// samples; its floor takes so much.
+/// Five rounds of 100 samples with this processor time and these losses of Driveline, and this
+/// processor time of its floor.
 fn costing(directory: &Path, rounds: u64, cpu_ns: f64, floor_cpu_ns: f64, lost: u64) -> Archive {
     let mut driveline = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
     driveline.comparisons =
@@ -442,7 +444,7 @@ fn costing(directory: &Path, rounds: u64, cpu_ns: f64, floor_cpu_ns: f64, lost: 
         for round in 0..rounds {
             let mut run = run(c, round, &[20_000; 100]);
             let a = &mut run.accounts[0];
-            // Rounds differ by some percent, alike in all measurements.
+            // Rounds differ by some percent, equally in all measurements.
             let base = if c.role == Role::Floor { floor_cpu_ns } else { cpu_ns };
             a.publisher_cpu_ns_per_sample = Some(base * (1.0 + 0.01 * round as f64) - 1_000.0);
             for s in a.stamps.iter_mut().take(if c.role == Role::Floor {
@@ -473,7 +475,7 @@ fn processor_time_and_losses_are_compared_as_latencies_are() {
         (of(What::CpuPerMessage).unwrap(), of(What::ShareLost), printed(dir.path()))
     };
     let (same, none, text) = verdicts(5, (5_000.0, 5_000.0), (0, 0));
-    // Where everything arrived there is nothing to compare.
+    // If everything arrived there is nothing to compare.
     assert_eq!((same, none), (CostVerdict::NoDifferenceShown, None), "{text}");
     let (more, lost, text) = verdicts(5, (7_500.0, 5_000.0), (0, 10));
     assert_eq!((more, lost), (CostVerdict::More, Some(CostVerdict::More)), "{text}");
@@ -506,7 +508,7 @@ fn processor_time_and_losses_are_compared_as_latencies_are() {
     assert!(text.contains("Processor time per message: 0 less, 1 more, 0 without"), "{text}");
     let (less, lost, _) = verdicts(5, (2_500.0, 5_000.0), (10, 0));
     assert_eq!((less, lost), (CostVerdict::Less, Some(CostVerdict::Less)));
-    // What the floor does as well, the machine does; of few rounds nothing is said.
+    // A change that the floor has as well comes from the machine; few rounds have no verdict.
     assert_eq!(verdicts(5, (7_500.0, 7_500.0), (0, 0)).0, CostVerdict::MachineChanged);
     let (few, lost, _) = verdicts(4, (7_500.0, 5_000.0), (0, 10));
     assert_eq!((few, lost), (CostVerdict::TooFewRounds, Some(CostVerdict::TooFewRounds)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Forged archives, and archives that were damaged on the way: refused with place and remedy, or
-//! reported, and never a panic.
+//! Forged archives, and archives damaged in transfer: refused with place and remedy, or reported,
+//! and never a panic.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -29,7 +29,7 @@ fn account(archive: &Path, case: usize, round: u64) -> PathBuf {
     archive.join(format!("runs/X/{case:03}/{round}.json"))
 }
 
-/// Changes one value of a file: `/accounts/0/sent`.
+/// Changes values of a file, by path: `/accounts/0/sent`.
 fn change(path: &Path, changes: &[(&str, Value)]) {
     let mut value: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     for (place, to) in changes {
@@ -101,7 +101,7 @@ fn numbers_that_no_run_has_are_refused_with_file_case_round_and_remedy() {
         );
         std::fs::write(&path, &good).unwrap();
     }
-    // The remedy is one.
+    // The given remedy works.
     std::fs::remove_file(&path).unwrap();
     assert!(reported(archive.directory()).unwrap().contains("PARTIAL"));
 }
@@ -113,9 +113,9 @@ fn sums_of_reported_values_cannot_overflow() {
     let most = json!(u64::MAX);
     for case in 0..8 {
         for round in 0..2 {
-            let told = [
+            let rendered = [
                 ("/accounts/0/verified", most.clone()),
-                // Of runs that do not count, as no others can have any.
+                // Of invalid runs, as valid ones cannot have any.
                 ("/accounts/0/torn", if case % 2 == 0 { json!(0) } else { most.clone() }),
                 ("/accounts/0/invalid", if case % 2 == 0 { json!([]) } else { json!(["torn"]) }),
                 ("/accounts/0/not_sent", json!({"full": most, "slow": most})),
@@ -124,11 +124,11 @@ fn sums_of_reported_values_cannot_overflow() {
                 ("/seconds", json!(31_000_000)),
                 ("/disturbance/stolen_ticks", most.clone()),
             ];
-            change(&account(archive.directory(), case, round), &told);
+            change(&account(archive.directory(), case, round), &rendered);
         }
     }
     assert!(reported(archive.directory()).unwrap().contains("18446744073709551615"));
-    // The account of a run that does not count is not checked.
+    // The account of an invalid run is not checked.
     let wild = [
         ("/invalid", json!(["no"])),
         ("/accounts/0/sent", most.clone()),
@@ -149,7 +149,7 @@ fn times_that_cannot_be_are_shown_as_they_are_and_stamps_of_another_time_are_ref
             for (i, sample) in run.accounts[0].stamps.iter_mut().enumerate() {
                 let ns = [0, u64::MAX, 1 << 63][i];
                 (sample.transport_ns, sample.fill_and_transport_ns) = (ns, ns);
-                // What was due may have been due at any time.
+                // A due time may have any value.
                 (sample.sent.scheduled, sample.sent.sequence) = (ns, u64::MAX);
             }
             let mut observations = Observations::default();
@@ -236,10 +236,10 @@ fn what_ends_say_cannot_move_the_cursor_and_makes_neither_lines_nor_elements() {
     change(&copy.join("manifest.json"), &[("/seed", json!(2))]);
     let compared =
         compare(&CompareArgs { a: archive.directory().into(), b: copy, json: false }).unwrap();
-    let told = reported(archive.directory()).unwrap();
+    let rendered = reported(archive.directory()).unwrap();
     let json: Value = serde_json::from_str(&read("summary.json")).unwrap();
     for (of, text) in [
-        ("terminal", told),
+        ("terminal", rendered),
         ("comparison", compared),
         ("Markdown", markdown.clone()),
         ("CSV", read("results.csv")),
@@ -248,13 +248,13 @@ fn what_ends_say_cannot_move_the_cursor_and_makes_neither_lines_nor_elements() {
         let moves = text.chars().find(|c| c.is_control() && *c != '\n' && *c != '\t');
         assert!(moves.is_none() && !text.contains("\\u001b"), "{of}: {moves:?}: {text}");
         assert!(text.contains("gone"), "{of} does not report it: {text}");
-        // There it is in quotes.
+        // In CSV it is in quotes.
         if of != "CSV" {
             assert!(!text.contains("\n# heading"), "{of}: {text}");
         }
     }
     assert!(!markdown.contains(" <img"), "{markdown}");
-    // Its library for plots has some of its own.
+    // Its plotting library has some of its own.
     let page = read("report.html");
     assert!(
         page.contains("gone")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reports of a workload that counts each delivery: the same as of links.
+//! Reports of a workload that counts each delivery: the same as for links.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -13,7 +13,7 @@ use driveline_lab::{ReportArgs, report};
 use fixture::{case, experiment, link, manifest, peer, run};
 use std::path::Path;
 
-/// Of a node with three subscriptions, of which one gets its messages late and one nothing.
+/// A node with three subscriptions, one of which gets its messages late and one none.
 fn observations() -> Observations {
     let mut o = Observations::default();
     let points = |ns: u64| (0..100).map(move |i| Point { time_ns: i * 1_000_000, value: ns });
@@ -75,7 +75,7 @@ fn the_whole_of_a_workload_is_all_its_subscriptions_and_its_counters_are_an_acco
     let c = &analysis.experiments[0].cases[0];
     let (of, figure) = c.headline().unwrap();
     assert_eq!((of, figure.percentiles.n), (Compared::Latency("all".into()), 380));
-    // Of the deliveries that were to be: in time, late, lost, not sent.
+    // Shares of scheduled deliveries: in time, late, lost, not sent.
     assert_eq!(c.totals.shares(), [300.0 / 800.0, 100.0 / 800.0, 360.0 / 800.0, 40.0 / 800.0]);
     assert_eq!(c.lost(), Some((400, 800)));
     let fair = c.fairness().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reports of Driveline where it is measured twice because there is no floor: it is a control,
-//! and no other system.
+//! Reports of Driveline where it is measured twice because there is no floor: the second case is a
+//! control, not another system.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -27,9 +27,9 @@ fn again(own: &Case, number: usize) -> Case {
     }
 }
 
-/// A chain, and two links with filled payloads at once; the control takes `times` as long. What the
-/// terminal, Markdown and the page say.
-fn told(times: u64, with_peer: bool) -> [String; 3] {
+/// A chain, and two links with filled payloads at the same time; the control takes `times` as long.
+/// Returns terminal, Markdown and page.
+fn rendered(times: u64, with_peer: bool) -> [String; 3] {
     let dir = tempfile::tempdir().unwrap();
     let topics = ["lidar", "camera"]
         .map(|t| driveline_lab::archive::Link { topic: t.into(), ..link(64, 1, Payload::Filled) })
@@ -75,7 +75,7 @@ fn told(times: u64, with_peer: bool) -> [String; 3] {
 
 #[test]
 fn a_control_of_drivelines_stands_where_those_of_floors_do() {
-    let [text, markdown, page] = told(2, true);
+    let [text, markdown, page] = rendered(2, true);
     let (_, table) =
         text.split_once("floors, and what is measured twice").unwrap_or_else(|| panic!("{text}"));
     let row = |cell: &str| {
@@ -95,7 +95,7 @@ fn a_control_of_drivelines_stands_where_those_of_floors_do() {
         "{markdown}"
     );
     assert!(page.contains("Where a cell has no floor, Driveline is measured twice instead."));
-    // Among the systems it is none: one row of Driveline's in each cell.
+    // It is not listed among the systems: Driveline has one row in each cell.
     let (latencies, _) = text.split_once("floors, and what is measured twice").unwrap();
     assert_eq!(
         latencies
@@ -106,7 +106,7 @@ fn a_control_of_drivelines_stands_where_those_of_floors_do() {
         "{text}"
     );
     // Without another system, the text names the divisor.
-    let [_, alone, _] = told(2, false);
+    let [_, alone, _] = rendered(2, false);
     assert!(
         alone.lines().any(|l| l.starts_with("| chain, again (A/A) |")
             && l.contains("1.00 (1.00–1.00) ÷ Driveline")),
@@ -116,7 +116,7 @@ fn a_control_of_drivelines_stands_where_those_of_floors_do() {
 
 #[test]
 fn where_driveline_differs_from_itself_the_answer_begins_with_that() {
-    let [text, _, page] = told(3, true);
+    let [text, _, page] = rendered(3, true);
     let said = "Two equal things differ by much: Driveline, measured twice, takes 1.50 times as \
          long the second time (A/A control, chain). \
                 Smaller differences mean nothing there.";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Losses are compared whichever end counts them, and a difference that few messages make by
-//! chance is none.
+//! Losses are compared whichever end counts them, and few messages do not make a significant
+//! difference.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -12,7 +12,7 @@ use driveline_lab::compare::{Cost, CostVerdict, What, archives};
 use fixture::{case, chain_case, experiment, link, manifest, run, workload_case};
 use std::path::Path;
 
-/// Five rounds of a case, of whose hundred messages so many do not arrive in each.
+/// Makes five rounds of a case with a hundred messages, `lost` of which do not arrive.
 fn losing(directory: &Path, case: &Case, lost: u64) -> Archive {
     let archive =
         Archive::create(directory, manifest(vec![experiment("X", 5, vec![case.clone()])], 1))
@@ -21,7 +21,7 @@ fn losing(directory: &Path, case: &Case, lost: u64) -> Archive {
         let mut run = run(case, round, &[20_000; 100]);
         let mut o = Observations::default();
         let counters: Vec<(&str, u64)> = if case.workload.is_some() {
-            // Some are late, which is no loss; one of the lost samples is not even sent.
+            // Some are late, which is not a loss; one of the lost samples was not even sent.
             let not_sent = lost.min(1);
             vec![
                 ("messages scheduled", 100),
@@ -82,7 +82,7 @@ fn losses_of_links_of_workloads_and_of_chains_are_compared_alike() {
             compared(&case, (0, 20)).unwrap_or_else(|| panic!("{}: nothing is compared", case.id));
         assert_eq!((more.a, more.b, more.verdict), (0.0, 0.2, CostVerdict::More), "{}", case.id);
         assert_eq!(compared(&case, (20, 0)).unwrap().verdict, CostVerdict::Less, "{}", case.id);
-        // Where everything arrived there is nothing to compare.
+        // If everything arrived there is nothing to compare.
         assert!(compared(&case, (0, 0)).is_none(), "{}", case.id);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Parts of the published Markdown other than the table of figures: Driveline and its floor,
-//! answers of every system, subscribers, runs that do not count, parts left out.
+//! answers of every system, subscribers, invalid runs, parts left out.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -16,7 +16,7 @@ use fixture::{case, experiment, floors, link, manifest, peer, run};
 use std::time::Duration;
 
 /// Returns the Markdown of an experiment, and the terminal's text.
-fn told(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> (String, String) {
+fn rendered(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let rounds = e.rounds;
     let archive = Archive::create(&dir.path().join("a"), manifest(vec![e], 1)).unwrap();
@@ -39,7 +39,7 @@ fn plain(ns: u64) -> impl Fn(&Case, u64) -> (Run, Observations) {
     move |c, round| (run(c, round, &[ns; 100]), Observations::default())
 }
 
-/// The cells of the row that begins so.
+/// Returns the cells of the row that begins so.
 fn row<'a>(text: &'a str, first: &str, system: &str) -> Vec<&'a str> {
     let cells =
         |line: &'a str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
@@ -69,21 +69,21 @@ fn driveline_stands_next_to_its_floor() {
         };
         (run(c, round, &[ns; 100]), Observations::default())
     };
-    let (text, _) = told(experiment("X", 5, cases(true)), latencies);
+    let (text, _) = rendered(experiment("X", 5, cases(true)), latencies);
     assert!(text.contains("| p50 ÷ Driveline | p99 ÷ Driveline |"), "{text}");
     assert_eq!(
         row(&text, "cell", "Driveline")[5..7],
         ["1.15 (1.05–1.25) ÷ floor", "1.25 (1.10–1.25) ÷ floor"],
         "{text}"
     );
-    // Where there are too few samples for that, it is what it is.
-    let (text, _) = told(experiment("X", 5, cases(true)), |c, round| {
+    // With too few samples for a ratio, the time itself is printed.
+    let (text, _) = rendered(experiment("X", 5, cases(true)), |c, round| {
         let n = if c.role == Role::Measured { 100 } else { 40 };
         (run(c, round, &vec![10_000; n]), Observations::default())
     });
     assert_eq!(row(&text, "cell", "Driveline")[6..8], ["1.00 (1.00–1.00) ÷ floor", "1"], "{text}");
     // Without another system, the floor is the divisor.
-    let (text, terminal) = told(experiment("X", 5, cases(false)), latencies);
+    let (text, terminal) = rendered(experiment("X", 5, cases(false)), latencies);
     assert!(text.contains("| p50 ÷ floor | p99 ÷ floor |"), "{text}");
     let said = "By medians, Driveline takes 1.15 (95 % 1.05 to 1.25) times as long as its floor, a \
          bare word.";
@@ -114,7 +114,7 @@ fn every_system_answers() {
     }
     let mut e = experiment("X", 1, cases);
     e.scenario.answer = Some(AnswerSpec::CarriedLinks);
-    let (text, terminal) = told(e, plain(20_000));
+    let (text, terminal) = rendered(e, plain(20_000));
     let (_, list) = text
         .split_once("Links carried at the same time without a sample lost, late or not sent:\n\n")
         .unwrap();
@@ -138,7 +138,7 @@ fn throughput_is_printed_with_its_conditions() {
         vec![sized(System::Driveline, 1 << 10, 0), sized(System::Driveline, 1 << 20, 1)],
     );
     e.scenario.answer = Some(AnswerSpec::Throughput);
-    let (text, _) = told(e, plain(20_000));
+    let (text, _) = rendered(e, plain(20_000));
     assert!(
         text.contains(
             "Median and greatest throughput:\n\n- Driveline 20.0 µs at 1 KiB to 20.0 \
@@ -149,7 +149,7 @@ fn throughput_is_printed_with_its_conditions() {
     assert!(text.contains("and it is no bandwidth."), "{text}");
 }
 
-/// Each subscriber takes a tenth longer than the one before it.
+/// Each subscriber takes a tenth longer than the previous one.
 #[test]
 fn subscribers_are_distinguished() {
     let mut cases = Vec::new();
@@ -165,7 +165,7 @@ fn subscribers_are_distinguished() {
     }
     let mut e = experiment("X", 1, cases);
     e.scenario.answer = Some(AnswerSpec::Fairness);
-    let (text, terminal) = told(e, |c, round| {
+    let (text, terminal) = rendered(e, |c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         if c.system == peer("zenoh/shm") && c.cell == "1→4" {
             // The third one gets nothing.
@@ -222,7 +222,7 @@ fn subscribers_without_samples_are_reported_where_few_receive_any() {
     });
     let mut e = experiment("X", 1, cases.collect());
     e.scenario.answer = Some(AnswerSpec::Fairness);
-    let (text, terminal) = told(e, |c, round| {
+    let (text, terminal) = rendered(e, |c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         let (_, n, served) = served.iter().find(|(system, ..)| *system == c.system).unwrap();
         let a = &mut run.accounts[0];
@@ -267,7 +267,7 @@ fn reasons_of_invalid_runs_and_skipped_cells_are_printed() {
         ..LeftOut::new(what, "is not reliable")
     };
     e.left_out.extend([somewhere("ros1/tcp"), somewhere("ros1/udp")]);
-    let (text, _) = told(e, |c, round| {
+    let (text, _) = rendered(e, |c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         if c.system != System::Driveline && round < 3 {
             run.invalid.push(if round == 1 {
@@ -288,14 +288,14 @@ fn reasons_of_invalid_runs_and_skipped_cells_are_printed() {
     let left = "Left out:\n\n- ecal: not installed: apt install \\<ecal>\n- ros1/tcp, ros1/udp: is \
          not reliable (in cell)\n\n";
     assert!(text.contains(left), "{text}");
-    // Of nothing there is no list.
+    // An empty list is not printed.
     let mut e = experiment(
         "X",
         1,
         vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])],
     );
     e.left_out.clear();
-    let (text, _) = told(e, plain(20_000));
+    let (text, _) = rendered(e, plain(20_000));
     assert!(!text.contains("Left out") && !text.contains("Runs that do not count"), "{text}");
 }
 
@@ -310,7 +310,7 @@ fn context_switches_are_printed_per_message() {
     };
     let e =
         experiment("X", 1, vec![watched(System::Driveline, 0), watched(peer("fastdds/shm"), 1)]);
-    let (text, terminal) = told(e, |c, round| {
+    let (text, terminal) = rendered(e, |c, round| {
         let mut o = Observations::default();
         // 50 Hz: five messages in each tenth of a second.
         for (subject, switches) in
@@ -336,7 +336,7 @@ fn context_switches_are_printed_per_message() {
     assert!(terminal.contains("switches/message"), "{terminal}");
 }
 
-/// 50 Hz of 1 MB; of one system every second sample is lost.
+/// 50 Hz of 1 MB; one system loses every second sample.
 #[test]
 fn the_goodput_of_streams_is_printed_with_the_notes() {
     let stream = |system, i| Case {
@@ -346,7 +346,7 @@ fn the_goodput_of_streams_is_printed_with_the_notes() {
     let mut e =
         experiment("X", 1, vec![stream(System::Driveline, 0), stream(peer("fastdds/shm"), 1)]);
     e.scenario.notes = vec!["Gateways are <not> in it.".into()];
-    let (text, terminal) = told(e, |c, round| {
+    let (text, terminal) = rendered(e, |c, round| {
         let mut run = run(c, round, &[20_000; 200]);
         if c.system != System::Driveline {
             let a = &mut run.accounts[0];
@@ -373,8 +373,8 @@ fn the_goodput_of_streams_is_printed_with_the_notes() {
     assert_eq!(row(&text, "cell", "fastdds/shm")[column + 1], "0.50 of 1 round", "{text}");
     assert!(terminal.contains("goodput") && terminal.contains("25.0 MB/s"), "{terminal}");
     assert!(text.contains("Notes:\n\n- Gateways are \\<not> in it.\n"), "{text}");
-    // Of latencies there is none.
-    let (text, terminal) = told(
+    // Latencies have no goodput.
+    let (text, terminal) = rendered(
         experiment(
             "X",
             1,

@@ -64,7 +64,7 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
         System::Peer { .. } => 191_000.0,
         _ => 20_000.0,
     });
-    let told = |markdown| {
+    let rendered = |markdown| {
         report(&ReportArgs {
             directory: archive.directory().into(),
             out: None,
@@ -84,11 +84,11 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
             .collect::<Vec<_>>()
     };
     let near = |cell: &str, value: f64| {
-        let told: f64 = cell.split([' ', '×']).next().unwrap().parse().unwrap();
-        assert!((told / value - 1.0).abs() < 0.05, "{cell} is not {value}");
+        let rendered: f64 = cell.split([' ', '×']).next().unwrap().parse().unwrap();
+        assert!((rendered / value - 1.0).abs() < 0.05, "{cell} is not {value}");
     };
     // On the terminal.
-    let text = told(false);
+    let text = rendered(false);
     let floor = row(&text, "memcpy · into shared slots in turn · 1048576 B");
     assert_eq!(floor[1], "600", "{text}");
     near(&floor[2], 50.0);
@@ -103,10 +103,10 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
     };
     near(&column("1 MiB · filled (", "Driveline", 4), 2.0);
     near(&column("1 MiB · filled (", "fastdds/shm", 6), 4.0);
-    // An untouched payload is not written: it has no such ratio, and processor time comes next.
+    // An untouched payload is not written: it has no such ratio, and processor time is next.
     assert!(column("1 MiB · untouched (", "Driveline", 4).ends_with("µs"), "{text}");
-    // To be published: a floor among the others, without a ratio to itself.
-    let table = told(true);
+    // The published Markdown: a floor among the others, without a ratio to itself.
+    let table = rendered(true);
     assert!(table.contains("| p50 ÷ memcpy |"), "{table}");
     let floor = row(&table, "| floor, into shared slots in turn · 1048576 B |");
     assert_eq!((floor[1].as_str(), floor[2].as_str()), ("memcpy", "600"), "{table}");
@@ -130,8 +130,7 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
         ("", ""),
         "{table}"
     );
-    // The floor of Driveline's own row is still the word, and of figures that have filling in them
-    // there is none.
+    // The floor of Driveline's own row is still the word. Figures that include filling have none.
     assert!(!table.lines().any(|l| l.starts_with("| 1 MiB") && l.contains("÷ floor")), "{table}");
     // On the page, and as CSV.
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
@@ -155,7 +154,7 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
 #[test]
 fn a_copy_that_changed_excuses_only_what_has_it_in_it() {
     let dir = tempfile::tempdir().unwrap();
-    // Every measured row, and the copy of 1 MiB, take 0.7 times what they took.
+    // Every measured row, and the copy of 1 MiB, take 0.7 times as long as before.
     let measured = |name: &str, factor: f64, seed: u64| {
         let of = |cell: &str, payload, number| {
             case(System::Driveline, cell, number, vec![link(SIZE, 1, payload)])
@@ -165,7 +164,7 @@ fn a_copy_that_changed_excuses_only_what_has_it_in_it() {
             of("untouched", Payload::Untouched, 1),
             copies(SIZE, 2),
         ];
-        // What fills takes 9 µs more, which do not change: so that all of it changes as much.
+        // Filling takes 9 µs more, which must change in proportion.
         archive(&dir.path().join(name), cases, seed, |c| {
             if c.cell == "filled" { 109_000.0 * factor - 9_000.0 } else { 50_000.0 * factor }
         })

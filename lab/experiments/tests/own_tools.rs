@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Judgement of a variant by a latency tool, and its effect on the row whose settings it varies.
+//! Verdict of a latency tool on a variant, and its effect on the row whose settings the variant
+//! varies.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -11,8 +12,8 @@ use driveline_lab::{ReportArgs, report};
 use fixture::{case, experiment, link, manifest, own_tool, peer, run, tool_run};
 use std::path::Path;
 
-/// Rows of Fast DDS and Driveline; the tool of the one that reads in callbacks reports so many
-/// nanoseconds.
+/// Rows of Fast DDS and Driveline. The tool of the variant that reads in callbacks reports
+/// `said_ns`.
 fn archive(dir: &Path, said_ns: u64) -> Archive {
     let systems = ["driveline", "fastdds/udp", "fastdds/udp_listener", "fastdds/shm"];
     let mut cases = Vec::new();
@@ -61,19 +62,19 @@ fn a_row_whose_variant_is_contradicted_is_marked_in_its_cell_and_nowhere_else() 
         "{markdown}"
     );
     assert!(page.contains(says), "the page does not say it");
-    for told in [&text, &markdown] {
+    for rendered in [&text, &markdown] {
         assert_eq!(
             (
-                told.matches("fastdds/udp (NOT CONFIRMED)").count(),
-                told.matches("(NOT CONFIRMED)").count()
+                rendered.matches("fastdds/udp (NOT CONFIRMED)").count(),
+                rendered.matches("(NOT CONFIRMED)").count()
             ),
             (1, 1),
-            "{told}"
+            "{rendered}"
         );
-        assert_eq!(told.matches("_listener (INVALID)").count(), 1, "{told}");
+        assert_eq!(rendered.matches("_listener (INVALID)").count(), 1, "{rendered}");
     }
     assert_eq!(page.matches("<span class=bad>not confirmed</span>").count(), 1);
-    // It keeps its ratio, which the contradicted one has not.
+    // It keeps its ratio, which the contradicted row does not have.
     assert!(
         text.lines().any(|l| l.contains("fastdds/udp (NOT CONFIRMED)") && l.contains("1.00")),
         "{text}"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reports of cases within a process and between processes: each published figure next to
-//! its own, and the cost of transmission compared with the work of a chain's stages.
+//! Reports of cases within a process and between processes: each published figure with its
+//! counterpart, and the cost of transmission compared with the work of a chain's stages.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -13,7 +13,7 @@ use driveline_lab::{ReportArgs, report, scenario};
 use fixture::{case, experiment, link, manifest, peer, run};
 use std::path::Path;
 
-/// A round of each case, with a latency for each and what it observed.
+/// Measures a round of each case, with these latencies and observations.
 fn measured(
     directory: &Path,
     id: &str,
@@ -97,7 +97,7 @@ fn a_published_figure_stands_next_to_its_reliability() {
         cases.push((c, us * 1000, Observations::default()));
     }
     let published = scenario::load("B1").unwrap().published;
-    // The paper's is best effort: without a measurement of that, it has no counterpart.
+    // The paper's figure is best effort: without such a measurement, it has no counterpart.
     for (measured_cases, expected) in
         [(&cases[..], Some("best effort · cyclonedds/udp_default")), (&cases[..1], None)]
     {
@@ -137,9 +137,8 @@ fn chain(reach: Reach) -> ChainJob {
     }
 }
 
-/// The page about W9 where the detector counted `network`, 1 or 0; and what is printed to be
-/// published.
-fn told_of_chains(network: u64) -> (String, String) {
+/// Returns the page about W9 if the detector counted `network` as 1 or 0, and the printed Markdown.
+fn chain_reports(network: u64) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let observed = |communication: u64| {
         let mut o = Observations::default();
@@ -173,7 +172,7 @@ fn told_of_chains(network: u64) -> (String, String) {
 }
 
 fn page_of_chains(network: u64) -> String {
-    told_of_chains(network).0
+    chain_reports(network).0
 }
 
 #[test]
@@ -210,18 +209,18 @@ fn a_chain_reports_transmission_in_percent_of_processing_next_to_published_ones(
     ] {
         assert!(rest.contains(what), "{what}");
     }
-    // The definition of the whole figure is next to it.
+    // The definition of the end-to-end figure is next to it.
     let way = "End to end is from just before camera publishes a sample until yolo has worked on \
          what came of it, along the inputs that trigger: camera → yolo.";
     assert!(page.split_once("Transmission compared").unwrap().0.contains(way), "{page}");
-    assert!(told_of_chains(1).1.contains(way));
-    // Shares are no times.
+    assert!(chain_reports(1).1.contains(way));
+    // Shares are not times.
     assert!(!page.contains("Published, and measured here"));
 }
 
 #[test]
 fn what_is_published_of_a_chain_has_its_transmission_and_what_its_stages_do() {
-    let (_, printed) = told_of_chains(1);
+    let (_, printed) = chain_reports(1);
     let table = "\
 | transmission ÷ processing, means | system | yolo |
 |---|---|---|
@@ -244,8 +243,8 @@ What the stages do:
         printed.contains(stages) && !printed.contains("The detector was a plain one"),
         "{printed}"
     );
-    // A plainer workload has no published counterpart, and the report says so.
-    let (_, printed) = told_of_chains(0);
+    // A simpler workload has no published counterpart, and the report says so.
+    let (_, printed) = chain_reports(0);
     assert!(
         printed.contains("The detector was a plain one")
             && printed.contains("| host | cyclonedds/udp | 300 % |"),

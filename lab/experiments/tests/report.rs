@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The report as a reader has it: in a real browser, light and dark, wide and narrow.
+//! The report in a real browser, light and dark, wide and narrow.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod browser;
@@ -19,8 +19,8 @@ use fixture::{
 };
 use std::path::Path;
 
-/// A little of everything: peers, handling, sizes, several subscribers, watched processes, a
-/// workload, what went wrong.
+/// An archive with a bit of everything: peers, handling, sizes, several subscribers, observed
+/// processes, a workload, failures.
 fn archive(directory: &Path) -> Archive {
     let systems =
         || [System::Driveline, peer("fastdds/shm"), peer("cyclonedds/udp"), peer("iceoryx2/ipc")];
@@ -37,7 +37,7 @@ fn archive(directory: &Path) -> Archive {
         }
     }
     cases.extend(floors(cases.len()));
-    // The first two peers of the first cell have tools of their own; see below what those say.
+    // The first two peers of the first cell have tools of their own; their results are below.
     cases.extend([own_tool(&cases[1], cases.len()), own_tool(&cases[2], cases.len() + 1)]);
     for c in cases.iter_mut().filter(|c| c.system == System::Driveline) {
         c.comparisons = vec![driveline_bench::Comparison {
@@ -69,7 +69,7 @@ fn archive(directory: &Path) -> Archive {
 
 fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut Random) {
     if c.role == Role::OwnTool {
-        // Of one peer half of what is measured here, of the other nearly the same.
+        // One peer has half of the published values here, the other nearly the same.
         let run =
             tool_run(round, if c.system.to_string() == "fastdds/shm" { 24_000 } else { 150_000 });
         return archive.add(experiment, c, &run, &Observations::default()).unwrap();
@@ -81,10 +81,10 @@ fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut R
         "cyclonedds/udp" => 160_000.0 + c.links.first().map_or(0, |l| l.size) as f64,
         _ => 21_000.0,
     };
-    // Some have enough for p99.9: then the table of latencies is as wide as it gets.
+    // Some have enough samples for p99.9: then the table of latencies has its maximum width.
     let samples = if c.cell.starts_with("1 MiB") { 620 } else { 100 };
     let mut values = latencies(random, samples, median, 0.05);
-    // One that is more than a period late, at one peer.
+    // One sample of one peer is more than a period late.
     if c.system.to_string() == "cyclonedds/udp" {
         values[50] = 25_000_000;
     }
@@ -120,29 +120,33 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
     let size = std::fs::metadata(&page).unwrap().len();
     assert!(size < 8_000_000, "the page has {size} bytes");
     let looks = [(false, 1280), (true, 1280), (false, 420)];
-    for ((dark, width), told) in looks.into_iter().zip(open(&page, looks).into_iter().flatten()) {
-        assert!(told.errors.is_empty(), "{told:?}");
-        assert!(told.fetched.is_empty(), "{told:?}");
-        assert!(told.empty.is_empty(), "nothing is drawn in {:?}", told.empty);
-        assert!(told.words_cut.is_empty(), "{width}: cut off are {:#?}", told.words_cut);
-        assert_eq!((told.dark, told.sections), (dark, 7));
+    for ((dark, width), rendered) in looks.into_iter().zip(open(&page, looks).into_iter().flatten())
+    {
+        assert!(rendered.errors.is_empty(), "{rendered:?}");
+        assert!(rendered.fetched.is_empty(), "{rendered:?}");
+        assert!(rendered.empty.is_empty(), "nothing is drawn in {:?}", rendered.empty);
+        assert!(rendered.words_cut.is_empty(), "{width}: cut off are {:#?}", rendered.words_cut);
+        assert_eq!((rendered.dark, rendered.sections), (dark, 7));
         assert!(
-            told.page_width <= told.width,
+            rendered.page_width <= rendered.width,
             "the page is wider than the window: {} > {}",
-            told.page_width,
-            told.width
+            rendered.page_width,
+            rendered.width
         );
-        assert!(told.width <= f64::from(width) && told.scrolling.is_empty(), "{told:?}");
-        assert!((told.cut > 0 || width > 420) && told.cut_unseen == 0, "{told:?}");
         assert!(
-            width == 420 || told.cut_across.is_empty(),
+            rendered.width <= f64::from(width) && rendered.scrolling.is_empty(),
+            "{rendered:?}"
+        );
+        assert!((rendered.cut > 0 || width > 420) && rendered.cut_unseen == 0, "{rendered:?}");
+        assert!(
+            width == 420 || rendered.cut_across.is_empty(),
             "wider than the page: {:?}",
-            told.cut_across
+            rendered.cut_across
         );
         // Five rows of names, axis and legend; curves are higher.
-        assert!((150.0..400.0).contains(&told.overview_height), "{told:?}");
-        // An overview and two explorers, of three layers each.
-        assert!(told.plots >= 3 * 2, "{told:?}");
+        assert!((150.0..400.0).contains(&rendered.overview_height), "{rendered:?}");
+        // An overview and two explorers, with three layers each.
+        assert!(rendered.plots >= 3 * 2, "{rendered:?}");
         for view in [
             "Percentiles | 64 B · filled",
             "Histogram | to four",
@@ -159,9 +163,13 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
             "Idle, communication, computation | reference",
             "Observed | reference",
         ] {
-            assert!(told.views.iter().any(|v| v == view), "{view} is missing in {:#?}", told.views);
+            assert!(
+                rendered.views.iter().any(|v| v == view),
+                "{view} is missing in {:#?}",
+                rendered.views
+            );
         }
-        assert!(is_readable(&told), "{told:?}");
+        assert!(is_readable(&rendered), "{rendered:?}");
     }
 }
 
@@ -170,9 +178,12 @@ fn what_a_page_or_its_browser_complains_of_is_seen() {
     let dir = tempfile::tempdir().unwrap();
     let complaints = |name: &str, body: &str| {
         let page = dir.path().join(format!("{name}.html"));
-        std::fs::write(&page, format!("<!doctype html>\n<html>\n<head>\n<title>x</title>\n</head>\n<body>\n{body}</body>\n</html>\n"))
-            .unwrap();
-        open(&page, [(false, 800)]).map(|[told]| told.errors)
+        let text = format!(
+            "<!doctype html>\n<html>\n<head>\n<title>x</title>\n</head>\n<body>\n{body}</body>\n\
+             </html>\n"
+        );
+        std::fs::write(&page, text).unwrap();
+        open(&page, [(false, 800)]).map(|[rendered]| rendered.errors)
     };
     let Some(quiet) = complaints("quiet", "<p>Nothing.</p>\n") else { return };
     assert_eq!(quiet, [] as [String; 0]);
@@ -182,8 +193,8 @@ fn what_a_page_or_its_browser_complains_of_is_seen() {
         // Nothing of this reaches the page.
         ("drawn", "<svg><path d='M nowhere'/></svg>\n", "attribute d"),
     ] {
-        let told = complaints(name, body).unwrap();
-        assert!(told.iter().any(|e| e.contains(word)), "{told:?}");
+        let rendered = complaints(name, body).unwrap();
+        assert!(rendered.iter().any(|e| e.contains(word)), "{rendered:?}");
     }
 }
 
@@ -204,7 +215,7 @@ fn the_page_says_what_a_sceptic_asks() {
         "Driveline has the least median latency in all 5 cells",
         "loan-only: payload untouched",
         "filled and read",
-        // In both experiments: shown once, and linked from each.
+        // In both experiments: listed once, and linked from each.
         "<section id=\"left-out\"><h2>Left out</h2>",
         "<th scope=row>ecal</th><td>not installed: apt install &lt;ecal&gt; (in X1; refsys)</td>",
         "the publisher said: &lt;/script&gt;&lt;b&gt;no&lt;/b&gt;",
@@ -232,7 +243,10 @@ fn the_page_says_what_a_sceptic_asks() {
     // A system has no ratio to itself, and a table without heads has no strip for them.
     let own = body.split("<th scope=row>Driveline").nth(1).unwrap().split("</tr>").next().unwrap();
     assert!(own.contains("<td></td>") && !own.contains("<td>1</td>"), "{own}");
-    assert!(!body.contains("<td>1.00×</td></tr>"), "a published figure beside Driveline itself");
+    assert!(
+        !body.contains("<td>1.00×</td></tr>"),
+        "a published figure compared with Driveline itself"
+    );
     assert!(!body.contains("<th scope=col></th><th scope=col></th>"), "an empty head");
     for what in [
         "iceoryx2/ipc",
@@ -246,8 +260,8 @@ fn the_page_says_what_a_sceptic_asks() {
     ] {
         assert!(text.contains(what), "the summary lacks '{what}':\n{text}");
     }
-    let told: Vec<_> = text.lines().filter(|line| line.starts_with("left out  ")).collect();
-    assert_eq!(told, ["left out  ecal: not installed: apt install <ecal> (in X1; refsys)"]);
+    let rendered: Vec<_> = text.lines().filter(|line| line.starts_with("left out  ")).collect();
+    assert_eq!(rendered, ["left out  ecal: not installed: apt install <ecal> (in X1; refsys)"]);
 }
 
 #[test]
@@ -277,7 +291,7 @@ fn what_own_tools_say_is_published_with_the_tables() {
     for (item, (begins, ends)) in items.iter().zip(expected) {
         assert!(item.starts_with(begins) && item.ends_with(ends), "{item}");
     }
-    // Of an experiment without such tools there is no list.
+    // An experiment without such tools has no list.
     assert_eq!(text.matches("own tools").count(), 1, "{text}");
 }
 
@@ -304,7 +318,7 @@ fn csv_and_summary_say_what_the_archive_says() {
         (&summary["complete"], &summary["planned"], &summary["made"]),
         (&true.into(), &130.into(), &130.into())
     );
-    // One of five rounds of one peer does not count, in five cells.
+    // One of five rounds of one peer is invalid, in five cells.
     assert_eq!(summary["valid"], 125);
     let cases = summary["experiments"][0]["cases"].as_array().unwrap();
     let of = |id: &str| cases.iter().find(|c| c["id"] == id).unwrap_or_else(|| panic!("no {id}"));
@@ -320,7 +334,7 @@ fn csv_and_summary_say_what_the_archive_says() {
         (&four["totals"]["received"], &four["totals"]["cpu_ns_per_sample"]),
         (&2000.into(), &8_000.0.into())
     );
-    // Each takes a tenth longer than the one before.
+    // Each takes a tenth longer than the previous one.
     let last: Vec<_> = four["subscribers"]
         .as_array()
         .unwrap()
@@ -329,7 +343,7 @@ fn csv_and_summary_say_what_the_archive_says() {
         .collect();
     assert_eq!(last, [0.0, 0.0, 0.0, 1.0]);
     assert_eq!(of("64 B · untouched · iceoryx2/ipc")["figures"]["transport"]["n"], 400);
-    // Filling takes 9 µs with everybody, so the ratio of filled payloads is nearer to 1; both are
+    // Filling takes 9 µs for all systems, so the ratio of filled payloads is nearer to 1; both are
     // shown.
     let ratio = |id: &str, metric: &str| {
         let ratios = of(id)["ratios"].as_array().unwrap().clone();
@@ -342,7 +356,7 @@ fn csv_and_summary_say_what_the_archive_says() {
     let [plain, filled] =
         ["transport", "fill_and_transport"].map(|m| ratio("64 B · filled · fastdds/shm", m));
     assert!((3.7..4.3).contains(&plain) && (2.5..3.0).contains(&filled), "{plain} {filled}");
-    // Of a workload the whole is compared.
+    // For a workload, the whole is compared.
     let graphs = summary["experiments"][1]["cases"].as_array().unwrap();
     let whole = &graphs[1]["ratios"][0];
     assert_eq!(
@@ -350,14 +364,14 @@ fn csv_and_summary_say_what_the_archive_says() {
         (&"hot path".into(), &"reference · driveline".into())
     );
     assert!((1.9..2.1).contains(&whole["p50"]["estimate"].as_f64().unwrap()), "{whole}");
-    // One tool contradicts, the other does not, and rows without a tool say nothing.
+    // One tool contradicts, the other does not, and rows without a tool have no verdict.
     let agrees = |id: &str| of(id)["own_tool"]["concord"].clone();
     assert_eq!(
         ["fastdds/shm", "cyclonedds/udp", "iceoryx2/ipc"]
             .map(|s| agrees(&format!("64 B · untouched · {s}"))),
         ["differs".into(), "agrees".into(), serde_json::Value::Null]
     );
-    // What is contradicted is no ratio to anything.
+    // A contradicted row has no ratios.
     let ratios = |id: &str| of(id)["ratios"].as_array().unwrap().len();
     assert_eq!(
         [ratios("64 B · untouched · fastdds/shm"), ratios("64 B · untouched · cyclonedds/udp")],
@@ -392,7 +406,7 @@ fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
         manifest(vec![experiment("X", 3, vec![c.clone()])], 1),
     )
     .unwrap();
-    let told = || {
+    let rendered = || {
         report(&ReportArgs {
             directory: archive.directory().into(),
             out: None,
@@ -401,9 +415,9 @@ fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
         })
         .unwrap()
     };
-    assert!(told().contains("PARTIAL: 0 of 3 runs"), "{}", told());
+    assert!(rendered().contains("PARTIAL: 0 of 3 runs"), "{}", rendered());
     archive.add("X", &c, &run(&c, 0, &[5_000; 100]), &Observations::default()).unwrap();
-    assert!(told().contains("PARTIAL: 1 of 3 runs") && told().contains("--resume"));
+    assert!(rendered().contains("PARTIAL: 1 of 3 runs") && rendered().contains("--resume"));
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
     assert!(page.contains("PARTIAL: 1 of 3 runs"));
 }
@@ -416,7 +430,7 @@ fn lost_samples_are_reported_next_to_the_medians() {
         case(System::Driveline, "cell", 0, link()),
         case(peer("fastdds/shm"), "cell", 1, link()),
     ];
-    // Planned, and not begun.
+    // Planned, but not started.
     cases.push(case(peer("zenoh/shm"), "cell", 2, link()));
     let archive =
         Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, cases)], 1))
@@ -463,11 +477,11 @@ fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
             .unwrap();
     let c = &archive.manifest.experiments[0].cases[0];
     let mut run = run(c, 0, &[20_000; 90]);
-    // Ten of a hundred were not sent, and seven of the warm-up; all others came.
+    // Ten of a hundred were not sent, and seven of the warm-up; all others arrived.
     run.accounts[0].scheduled = 100;
     run.accounts[0].not_sent.insert("no memory".into(), 17);
     archive.add("X", c, &run, &Observations::default()).unwrap();
-    let told = |json| {
+    let rendered = |json| {
         report(&ReportArgs {
             directory: archive.directory().into(),
             out: None,
@@ -476,12 +490,12 @@ fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
         })
         .unwrap()
     };
-    let text = told(false);
+    let text = rendered(false);
     assert!(
         text.contains("Not arrived, which no percentile shows: 40 of 400 by Driveline (to four)."),
         "{text}"
     );
-    let summary: serde_json::Value = serde_json::from_str(&told(true)).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&rendered(true)).unwrap();
     let totals = &summary["experiments"][0]["cases"][0]["totals"];
     assert_eq!(
         ["scheduled", "sent", "due", "deliveries", "received"]
@@ -492,7 +506,7 @@ fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
 
 #[test]
 fn cells_in_which_driveline_has_no_figure_are_counted() {
-    // Which systems have no valid run in which of four cells.
+    // Systems without a valid run, in four cells.
     let answers = |fails: &dyn Fn(&Case) -> bool| {
         let dir = tempfile::tempdir().unwrap();
         let mut cases = Vec::new();
@@ -547,7 +561,7 @@ fn cells_in_which_driveline_has_no_figure_are_counted() {
         ["In 4 of 4 cells Driveline has no figure, and others have (imu; radar; lidar; and 1 \
              more)."]
     );
-    // Without another system, it has a figure, and is not compared.
+    // Without another system it has a figure, but no comparison.
     assert_eq!(
         answers(&|c| !is_own(c) && c.cell == "lidar"),
         ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The schema that `bench list --schema` prints, as an editor uses it: it knows every scenario that
-//! there is, and refuses wrong ones. What judges here is written for this test after JSON Schema
-//! 2020-12 and shares nothing with what loads scenarios.
+//! The schema that `bench list --schema` prints, as an editor uses it: it accepts every scenario,
+//! and refuses wrong ones. The validator in this test follows JSON Schema 2020-12 and shares
+//! nothing with the loader of scenarios.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use driveline_graph::{Colour, parse_document};
@@ -9,8 +9,8 @@ use driveline_lab::scenario::{builtin, load, schema};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Returns the errors, each with its place. Panics at an unknown word of JSON Schema, because it
-/// would ignore it.
+/// Returns the errors, each with its place. Panics at an unknown keyword of JSON Schema, which it
+/// would otherwise ignore.
 fn mistakes(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
     let words = match schema {
         Value::Bool(true) => return Vec::new(),
@@ -151,7 +151,7 @@ fn is_size(text: &str) -> bool {
         && ["", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB"].contains(&unit)
 }
 
-/// The data of a file, whatever they mean.
+/// Returns the data of a file, without interpretation.
 fn data(name: &str, text: &str) -> Value {
     parse_document(Path::new(name), text.to_owned())
         .unwrap_or_else(|d| panic!("{}", d.render(Colour::No)))
@@ -168,7 +168,7 @@ fn the_schema_knows_every_scenario_that_there_is() {
     for b in builtin() {
         assert_eq!(judged(&data(b.id, b.text)), [""; 0], "{}", b.id);
     }
-    // Those of the published tables, which the program takes as well.
+    // The files of published tables, which the program accepts as well.
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benchmarks");
     let files: Vec<_> = std::fs::read_dir(docs)
         .unwrap()
@@ -229,9 +229,14 @@ fn the_schema_refuses_what_the_program_refuses() {
 
 #[test]
 fn what_judges_here_would_see_a_mistake() {
-    let schema = json!({"type": "object", "required": ["a"], "properties": {"a": {"oneOf": [{"const": 1}, {"type": "integer", "maximum": 5}]}}, "additionalProperties": false});
+    let schema = json!({
+        "type": "object",
+        "required": ["a"],
+        "properties": {"a": {"oneOf": [{"const": 1}, {"type": "integer", "maximum": 5}]}},
+        "additionalProperties": false
+    });
     let judged = |value: Value| mistakes(&schema, &schema, &value, "").len();
-    // Of `oneOf`, exactly one.
+    // With `oneOf`, exactly one must match.
     assert_eq!(
         [
             json!({"a": 2}),

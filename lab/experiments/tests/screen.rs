@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lab as people have it: how far it is, on a terminal, and what it found, in a browser.
+//! The lab as users see it: progress on a terminal, and the report in a browser.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod browser;
@@ -14,14 +14,14 @@ use std::process::{Command, Stdio};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_driveline-bench");
 
-/// Without the peers of this machine.
+/// Returns the command without the peers of this machine.
 fn without_peers(mut command: Command, dir: &Path) -> Command {
     command.current_dir(dir).env("DRIVELINE_PEERS", dir).stdin(Stdio::null());
     command
 }
 
-/// Returns the output of a command of the lab on a terminal of so many columns, in the pieces in
-/// which it is drawn.
+/// Returns the output of a command of the lab on a terminal with this many columns, in the pieces
+/// in which it is drawn.
 fn on_a_terminal(dir: &Path, columns: usize, arguments: &str) -> Vec<String> {
     let mut command = without_peers(Command::new("script"), dir);
     let line = format!("stty rows 24 cols {columns}; exec '{BENCH}' {arguments}");
@@ -39,7 +39,7 @@ fn on_a_terminal(dir: &Path, columns: usize, arguments: &str) -> Vec<String> {
     text.split(['\r', '\n', '\x1b']).map(str::to_owned).collect()
 }
 
-/// Returns the progress of a bar, in percent, and its estimate of the duration. Both stand before
+/// Returns the progress of a bar, in percent, and its estimate of the duration. Both are before
 /// `left`.
 fn percent_and_eta(piece: &str) -> Option<(u64, &str)> {
     let (before, _) = piece.split_once(" left · ")?;
@@ -67,23 +67,25 @@ run: {rounds: 5, messages: 20, warm_up: 2}
         [("run ./mine.yaml --out a", "mine · round "), (link, "driveline · processes")]
     {
         let shown = on_a_terminal(dir.path(), 120, arguments);
-        let told: Vec<(u64, &str)> =
+        let rendered: Vec<(u64, &str)> =
             shown.iter().filter_map(|piece| percent_and_eta(piece)).collect();
-        assert!(told.is_sorted_by_key(|(percent, _)| *percent), "{told:?}");
-        // Hardly begun, and in progress; once it is over, the bar is gone.
+        assert!(rendered.is_sorted_by_key(|(percent, _)| *percent), "{rendered:?}");
+        // At the beginning, and in progress; after the end, the bar is removed.
         assert!(
-            told.first().is_some_and(|t| t.0 <= 5) && told.iter().any(|t| (1..100).contains(&t.0)),
+            rendered.first().is_some_and(|t| t.0 <= 5)
+                && rendered.iter().any(|t| (1..100).contains(&t.0)),
             "{shown:#?}"
         );
         let is_time = |eta: &&str| {
             eta.ends_with(['s', 'm', 'n', 'h'])
                 && eta.trim_start_matches("about ").starts_with(|c: char| c.is_ascii_digit())
         };
-        assert!(told.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{told:?}");
-        // What is planned is expected to take a time, before anything has been measured.
+        assert!(rendered.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{rendered:?}");
+        // The planned measurement has an estimate before the first run.
         assert!(
-            arguments == link || told[0].1 != "about 0 s" && told[0].1.starts_with("about "),
-            "{told:?}"
+            arguments == link
+                || rendered[0].1 != "about 0 s" && rendered[0].1.starts_with("about "),
+            "{rendered:?}"
         );
         assert!(
             shown.iter().any(|piece| piece.contains(" left · ") && piece.contains(names)),
@@ -93,8 +95,8 @@ run: {rounds: 5, messages: 20, warm_up: 2}
     }
 }
 
-/// Of an experiment that was really made, whatever came out: an account that does not close on a
-/// busy machine is shown as such. Elsewhere each statement stays on one line, for `grep`.
+/// Of a real experiment, whatever its result: an account that does not close on a busy machine is
+/// printed as such. Without a terminal each statement stays on one line, for `grep`.
 #[test]
 fn words_end_where_the_terminal_does_and_are_whole_elsewhere() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,7 +109,7 @@ fn words_end_where_the_terminal_does_and_are_whole_elsewhere() {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         for columns in [60, 90, 200] {
             let shown = on_a_terminal(dir.path(), columns, arguments);
-            // Names of cases are no words, and stay whole.
+            // Names of cases are not wrapped.
             let widest = shown
                 .iter()
                 .filter(|l| !l.starts_with("    floor: "))
@@ -152,27 +154,27 @@ fn a_browser_shows_the_report_of_a_real_experiment() {
     let measured = cases.filter(|c| counts(c)).count() > 0;
 
     let looks = [(false, 1280), (true, 1280), (false, 420)];
-    for ((dark, width), told) in
+    for ((dark, width), rendered) in
         looks.into_iter().zip(open(&dir.path().join("a/report.html"), looks).into_iter().flatten())
     {
         assert_eq!(
-            (&told.errors, &told.fetched, &told.empty),
+            (&rendered.errors, &rendered.fetched, &rendered.empty),
             (&vec![], &vec![], &vec![]),
-            "{told:?}"
+            "{rendered:?}"
         );
-        assert_eq!(told.dark, dark);
-        assert!(!measured || told.plots > 0 && !told.views.is_empty(), "{told:?}");
+        assert_eq!(rendered.dark, dark);
+        assert!(!measured || rendered.plots > 0 && !rendered.views.is_empty(), "{rendered:?}");
         assert!(
-            told.page_width <= told.width
-                && told.width <= f64::from(width)
-                && told.scrolling.is_empty(),
-            "{told:?}"
+            rendered.page_width <= rendered.width
+                && rendered.width <= f64::from(width)
+                && rendered.scrolling.is_empty(),
+            "{rendered:?}"
         );
-        assert!(is_readable(&told), "{told:?}");
+        assert!(is_readable(&rendered), "{rendered:?}");
     }
 }
 
-/// The load of S5 must be able to tear payloads: otherwise "none torn" would mean nothing.
+/// The load of S5 must be able to tear payloads: otherwise "none torn" would have no meaning.
 #[test]
 fn the_torn_reads_of_s5_tear_two_buffers_without_a_check() {
     let Some(peers) = std::env::var_os("DRIVELINE_PEERS")
@@ -187,7 +189,7 @@ fn the_torn_reads_of_s5_tear_two_buffers_without_a_check() {
     };
     let dir = tempfile::tempdir().unwrap();
     let shown = Command::new(BENCH).args(["list", "--show", "S5"]).output().unwrap();
-    // Its parameters as they stand, for a second and a half.
+    // With its own parameters, for a second and a half.
     let mut text: Vec<String> =
         String::from_utf8(shown.stdout).unwrap().lines().map(str::to_owned).collect();
     let quick = text.iter_mut().find(|line| line.starts_with("quick:")).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Streams are compared by goodput: more of it is better, a stall counts, and what did not arrive
-//! stands next to it.
+//! Streams are compared by goodput: more is better, a stall counts, and losses are listed next to
+//! it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod browser;
@@ -20,7 +20,7 @@ use std::path::Path;
 
 const MS: u64 = 1_000_000;
 
-/// A system that streams samples of this size.
+/// Returns a system that streams samples of this size.
 fn stream(system: System, cell: &str, size: usize, number: usize) -> Case {
     let mut c = Case {
         figure: Metric::BetweenArrivals,
@@ -32,8 +32,8 @@ fn stream(system: System, cell: &str, size: usize, number: usize) -> Case {
     c
 }
 
-/// A run in which these times passed between arrivals, again and again; the last `lost` of 101
-/// samples did not come.
+/// Returns a run with these times between arrivals, repeated; the last `lost` of 101 samples did
+/// not arrive.
 fn arrivals(c: &Case, round: u64, between_ns: &[u64], lost: usize) -> Run {
     let mut run = run(c, round, &[5_000; 101]);
     let a = &mut run.accounts[0];
@@ -48,8 +48,8 @@ fn arrivals(c: &Case, round: u64, between_ns: &[u64], lost: usize) -> Run {
     run
 }
 
-/// Of Driveline 50 MB/s. Fast DDS has the least median by far, and stalls: 25 MB/s. Zenoh has 100
-/// MB/s of what it does not lose.
+/// Driveline has 50 MB/s. Fast DDS has by far the smallest median, but stalls: 25 MB/s. Zenoh has
+/// 100 MB/s with losses.
 fn of_system(c: &Case, round: u64) -> Run {
     match c.system.to_string().as_str() {
         "fastdds/shm" => arrivals(c, round, &[[MS; 9].as_slice(), &[391 * MS]].concat(), 0),
@@ -59,7 +59,7 @@ fn of_system(c: &Case, round: u64) -> Run {
 }
 
 /// Returns the texts of terminal, Markdown and page about cases in five rounds.
-fn told(dir: &Path, cases: Vec<Case>) -> [String; 3] {
+fn rendered(dir: &Path, cases: Vec<Case>) -> [String; 3] {
     let archive =
         Archive::create(&dir.join("a"), manifest(vec![experiment("X", 5, cases)], 1)).unwrap();
     for c in &archive.manifest.experiments[0].cases {
@@ -95,7 +95,7 @@ fn three(cell: &str, size: usize, from: usize) -> Vec<Case> {
 #[test]
 fn the_system_with_more_throughput_is_ahead_whatever_the_medians_are() {
     let dir = tempfile::tempdir().unwrap();
-    let [terminal, markdown, page] = told(dir.path(), three("stream", 1_000_000, 0));
+    let [terminal, markdown, page] = rendered(dir.path(), three("stream", 1_000_000, 0));
     let answer = "\
 Driveline does not have the greatest goodput.
 Furthest ahead of it is zenoh/tcp: 2.00 times Driveline's goodput (95 % 2.00 to 2.00); not \
@@ -125,7 +125,7 @@ Not arrived, which goodput does not show: 50 of 505 by zenoh/tcp (stream).
         ["450", "100 MB/s", "2.00 [2.00, 2.00]", "5.00 µs", "50"],
         "{terminal}"
     );
-    // Stalls stand below.
+    // Stalls are in a table below.
     assert_eq!(cells("fastdds/shm")[1][1..], ["500", "1.00 ms", "391 ms", "391 ms"], "{terminal}");
     let table = "\
 | | system | n | goodput | goodput ÷ Driveline | CPU per message | lost | runs that count |
@@ -167,7 +167,7 @@ fn streams_and_latencies_are_not_mixed_up() {
     for (i, system) in [System::Driveline, peer("zenoh/tcp")].into_iter().enumerate() {
         cases.push(case(system, "1 MiB", 6 + i, vec![link(1 << 20, 1, Payload::Untouched)]));
     }
-    let [terminal, markdown, page] = told(dir.path(), cases);
+    let [terminal, markdown, page] = rendered(dir.path(), cases);
     let answer = "\
 It is unclear whether Driveline has the least median latency.
 Closest to it comes zenoh/tcp (1 MiB): 1.00 times its median (95 % 1.00 to 1.00), which shows no \
@@ -181,7 +181,7 @@ Not arrived, which neither percentiles nor goodput show: 50 of 505 by zenoh/tcp 
          50 of 505 by zenoh/tcp (stream · 2 MiB).
 ";
     assert!(terminal.contains(answer), "{terminal}");
-    // Neither has anything in the columns of the other.
+    // Neither has values in the columns of the other.
     for row in [
         "| stream · 2 MiB (goodput) | zenoh/tcp | 450 | 210 MB/s | | | 2.00 (2.00–2.00) | | | 5.00 \
          | 50 | 5 of 5 |",
@@ -196,36 +196,42 @@ Not arrived, which neither percentiles nor goodput show: 50 of 505 by zenoh/tcp 
             && page.contains("Goodput at a glance")
     );
     let looks = [(false, 1280), (true, 1280), (false, 420)];
-    for ((dark, width), told) in
+    for ((dark, width), rendered) in
         looks.into_iter().zip(open(&dir.path().join("a/report.html"), looks).into_iter().flatten())
     {
         assert_eq!(
-            (&told.errors, &told.fetched, &told.empty, told.dark),
+            (&rendered.errors, &rendered.fetched, &rendered.empty, rendered.dark),
             (&vec![], &vec![], &vec![], dark),
-            "{told:?}"
+            "{rendered:?}"
         );
         assert!(
-            told.page_width <= told.width && told.scrolling.is_empty() && is_readable(&told),
-            "{told:?}"
+            rendered.page_width <= rendered.width
+                && rendered.scrolling.is_empty()
+                && is_readable(&rendered),
+            "{rendered:?}"
         );
         assert!(
-            width == 420 || told.cut_across.is_empty(),
+            width == 420 || rendered.cut_across.is_empty(),
             "wider than the page: {:?}",
-            told.cut_across
+            rendered.cut_across
         );
         for view in [
             "Percentiles | stream · 1 MiB",
             "Deliveries | stream · 2 MiB",
             "Goodput by size | stream",
         ] {
-            assert!(told.views.iter().any(|v| v == view), "{view} is missing in {:#?}", told.views);
+            assert!(
+                rendered.views.iter().any(|v| v == view),
+                "{view} is missing in {:#?}",
+                rendered.views
+            );
         }
-        assert!(!told.views.iter().any(|v| v.starts_with("By size")), "{:#?}", told.views);
+        assert!(!rendered.views.iter().any(|v| v.starts_with("By size")), "{:#?}", rendered.views);
     }
 }
 
-/// Driveline and Zenoh, which keep the rate of their sender to parts per million, alike in all
-/// rounds; or Zenoh by more.
+/// Driveline and Zenoh, which keep the rate of their sender to parts per million in all rounds; or
+/// Zenoh with a larger difference.
 fn paced(directory: &Path, zenoh_ns: u64) -> Archive {
     let cases = vec![
         stream(System::Driveline, "paced", 1_000_000, 0),
@@ -279,9 +285,9 @@ fn goodputs_that_differ_by_parts_per_million_are_equal_everywhere() {
         }
         assert!(terminal.contains(answer), "{terminal}");
         assert!(page.contains(&format!("<span class={class}>1.0")), "{name}");
-        let told = archives(&a, &b).unwrap();
+        let rendered = archives(&a, &b).unwrap();
         let of = |system: &str| {
-            told.rows.iter().find(|r| r.system == system && r.rank == "goodput").unwrap()
+            rendered.rows.iter().find(|r| r.system == system && r.rank == "goodput").unwrap()
         };
         assert!(
             of("zenoh/tcp").ratio.unwrap().low > 1.0 && of("zenoh/tcp").p_corrected.unwrap() < 0.05
@@ -291,10 +297,10 @@ fn goodputs_that_differ_by_parts_per_million_are_equal_everywhere() {
             (verdict, Verdict::NoDifferenceShown)
         );
         assert!(
-            told.method.contains("less than 0.5 % apart count as equal")
-                && told.method.contains("no goodput"),
+            rendered.method.contains("less than 0.5 % apart count as equal")
+                && rendered.method.contains("no goodput"),
             "{}",
-            told.method
+            rendered.method
         );
     }
 }

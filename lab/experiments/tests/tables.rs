@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tables of archives with figures that are known beforehand, on the terminal and on the
-//! page.
+//! Tables of archives with known figures, on the terminal and on the page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -14,17 +13,17 @@ use driveline_lab::{ReportArgs, report};
 use fixture::{case, chain_case, experiment, floors, latencies, link, manifest, peer, run};
 use std::path::Path;
 
-/// An archive of one experiment, and what the terminal and the page say of it.
-fn told(
+/// Makes an archive of one experiment, and returns the outputs of terminal and page.
+fn rendered(
     dir: &Path,
     rounds: u64,
     cases: Vec<Case>,
     add: impl Fn(&Archive, &Case, u64),
 ) -> (String, String) {
-    told_of(dir, experiment("X", rounds, cases), add)
+    rendered_of(dir, experiment("X", rounds, cases), add)
 }
 
-fn told_of(
+fn rendered_of(
     dir: &Path,
     experiment: Experiment,
     add: impl Fn(&Archive, &Case, u64),
@@ -62,7 +61,7 @@ fn tables_are_printed_as_markdown() {
         }
     }
     cases.extend(floors(cases.len()));
-    let (text, page) = told(dir.path(), 5, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 5, cases, |archive, c, round| {
         let ns = match (&c.system, c.role) {
             (System::Futex, _) => 12_345,
             (System::Driveline, _) => 20_000,
@@ -83,15 +82,15 @@ fn tables_are_printed_as_markdown() {
     });
     let args =
         |json| ReportArgs { directory: dir.path().join("a"), out: None, markdown: true, json };
-    let told = report(&args(false)).unwrap();
-    let (before, table) = told.split_once("\n| ").unwrap();
+    let rendered = report(&args(false)).unwrap();
+    let (before, table) = rendered.split_once("\n| ").unwrap();
     assert!(
         before.starts_with("### X · ")
             && before.contains(
                 "Times without a unit are microseconds; 5 rounds; commit abc, begun \
                  2020-01-01 00:00:00 UTC"
             ),
-        "{told}"
+        "{rendered}"
     );
     let (table, after) = table.split_once("\n\n").unwrap();
     let expected = "\
@@ -110,13 +109,13 @@ transport | system | n | p50 | p95 | p99 | p50 ÷ Driveline | p99 ÷ Driveline |
 | 64 B \\| few | fastdds/shm | 10 | 1423 | – | – | 71.2 (71.2–71.2) | – | 5.00 | 0 | 5 of 5 |
 | 64 B \\| few | zenoh/tcp | no valid run | | | | | | – | 0 | 0 of 5 |";
     assert_eq!(table, expected);
-    // What a reader must know is not lost on the way, and the terminal has the same figures.
+    // Important notes are kept, and the terminal has the same figures.
     let here = format!("`driveline bench run --resume {}` goes on", dir.path().join("a").display());
     assert!(text.contains("PARTIAL") && text.contains(&here), "{text}");
-    assert!(after.contains("PARTIAL") && after.contains("6 of 40 runs do not count"), "{told}");
+    assert!(after.contains("PARTIAL") && after.contains("6 of 40 runs do not count"), "{rendered}");
     assert!(text.contains("71.2 [71.2, 71.2] of 4 rounds"), "{text}");
     assert!(report(&args(true)).unwrap_err().to_string().contains("choose one"));
-    // On the page a cell's name is not said again in brackets.
+    // On the page, a cell's name is not repeated in brackets.
     assert!(page.contains("<span>64 B (50 Hz, 1→1, readers block, best effort, depth 1)</span>"));
 }
 
@@ -129,7 +128,7 @@ fn an_answer_of_few_rounds_says_where_no_difference_is_shown() {
             cases.push(case(system, cell, cases.len(), vec![link(64, 1, Payload::Untouched)]));
         }
     }
-    let (text, _) = told(dir.path(), 4, cases, |archive, c, round| {
+    let (text, _) = rendered(dir.path(), 4, cases, |archive, c, round| {
         let of = [19_000, 20_500, 21_000, 22_000];
         let ns = if c.system == System::Driveline { 20_000 } else { of[round as usize] };
         archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
@@ -145,7 +144,7 @@ With fewer than 5 rounds intervals are not to be trusted: measure more rounds be
     assert!(text.contains(answer), "{text}");
 }
 
-/// The answer where each system takes so long in each round; Driveline 20 µs in all.
+/// Returns the answer for these times of each system in each round; Driveline takes 20 µs in all.
 fn answered(others: &[(&str, &str, [u64; 5])]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let mut cases: Vec<Case> = Vec::new();
@@ -167,7 +166,7 @@ fn answered(others: &[(&str, &str, [u64; 5])]) -> String {
             ));
         }
     }
-    let (text, _) = told(dir.path(), 5, cases, |archive, c, round| {
+    let (text, _) = rendered(dir.path(), 5, cases, |archive, c, round| {
         let of = others
             .iter()
             .find(|(cell, system, _)| *cell == c.cell && *system == c.system.to_string());
@@ -197,7 +196,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
          The least of the others is fastdds/shm's: 0.98 times Driveline's (95 % 0.65 to 1.20), \
          which shows no difference."
     );
-    // A system that is clearly ahead is named, not one that only seems to be further ahead.
+    // A system that is clearly ahead is named, not one whose lead is uncertain.
     let far = [9_000, 10_000, 12_000, 30_000, 31_000];
     assert_eq!(
         answered(&[("cell", "fastdds/shm", far), ("cell", "zenoh/shm", ahead)]),
@@ -206,7 +205,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
          In the tail (p99, or p95 where n is too small for it) ahead of Driveline: zenoh/shm \
          (cell)."
     );
-    // One system with an unclear result is enough, and named.
+    // One system with an unclear result is enough, and is named.
     let just = [20_400; 5];
     let wide = [13_000, 16_000, 22_000, 27_000, 29_000];
     let answer = answered(&[("cell", "fastdds/shm", just), ("cell", "zenoh/shm", wide)]);
@@ -243,7 +242,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
         of(&[(a, unclear), (b, unclear), (c, unclear)]),
         "In none of 3 cells is it clear whether Driveline has the least median latency."
     );
-    // Of four cells two have others, as in W1.
+    // Two of four cells have other systems, as in W1.
     let compared = |ns| {
         answered(&[
             ("imu", "", slower),
@@ -260,14 +259,14 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
     ));
 }
 
-/// Driveline and a peer next to floors of which the second takes `again_ns`.
+/// Driveline and a peer next to floors; the second floor takes `again_ns`.
 fn beside_floors(dir: &Path, again_ns: u64) -> (String, String) {
     let mut cases: Vec<Case> = Vec::new();
     for system in [System::Driveline, peer("fastdds/shm")] {
         cases.push(case(system, "cell", cases.len(), vec![link(64, 1, Payload::Untouched)]));
     }
     cases.extend(floors(cases.len()));
-    told(dir, 5, cases, |archive, c, round| {
+    rendered(dir, 5, cases, |archive, c, round| {
         let ns = match (&c.system, c.role) {
             (System::Futex, Role::Control) => again_ns,
             (System::Futex, _) => 10_000,
@@ -284,9 +283,9 @@ fn a_machine_on_which_the_same_floor_differs_from_itself_is_called_restless_firs
         let dir = tempfile::tempdir().unwrap();
         let (text, page) = beside_floors(dir.path(), again_ns);
         let restless = format!(
-            "The machine was too restless to tell: the same floor, measured twice, takes {times} \
-             times as long the second time (A/A control, floor). Measure on a quiet machine; what \
-             follows is what was seen on this one."
+            "The machine was too restless for a verdict: the same floor, measured twice, takes \
+             {times} times as long the second time (A/A control, floor). Measure on a quiet \
+             machine; what follows is what was seen on this one."
         );
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
@@ -305,7 +304,7 @@ fn a_measurement_that_ends_after_its_first_floor_says_that_only_floors_were_meas
     let dir = tempfile::tempdir().unwrap();
     let mut cases = vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
     cases.extend(floors(1));
-    let (text, _) = told(dir.path(), 1, cases, |archive, c, round| {
+    let (text, _) = rendered(dir.path(), 1, cases, |archive, c, round| {
         if c.role == Role::Floor {
             archive.add("X", c, &run(c, round, &[10_000; 100]), &Observations::default()).unwrap();
         }
@@ -321,20 +320,20 @@ fn a_measurement_that_ends_after_its_first_floor_says_that_only_floors_were_meas
 fn a_sample_that_did_not_arrive_is_called_lost_everywhere() {
     let dir = tempfile::tempdir().unwrap();
     let cases = vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
-    let (text, page) = told(dir.path(), 1, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 1, cases, |archive, c, round| {
         let mut run = run(c, round, &[10_000; 100]);
         lose_one(&mut run);
         archive.add("X", c, &run, &Observations::default()).unwrap();
     });
     let args =
         ReportArgs { directory: dir.path().join("a"), out: None, markdown: true, json: false };
-    for told in [&text, &page, &report(&args).unwrap()] {
+    for rendered in [&text, &page, &report(&args).unwrap()] {
         assert!(
-            told.contains("lost")
-                && !told.contains("missed,")
-                && !told.contains("| missed |")
-                && !told.contains("  missed"),
-            "{told}"
+            rendered.contains("lost")
+                && !rendered.contains("missed,")
+                && !rendered.contains("| missed |")
+                && !rendered.contains("  missed"),
+            "{rendered}"
         );
     }
     assert!(
@@ -343,12 +342,12 @@ fn a_sample_that_did_not_arrive_is_called_lost_everywhere() {
     );
 }
 
-/// The cells of each line.
+/// Returns the cells of each line.
 fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().map(|l| l.split("  ").map(str::trim).filter(|w| !w.is_empty()).collect())
 }
 
-/// The cells of the line whose first one is this.
+/// Returns the cells of the line whose first cell is this.
 fn line<'a>(text: &'a str, first: &str) -> Vec<&'a str> {
     lines(text)
         .find(|l| l.first() == Some(&first))
@@ -367,7 +366,7 @@ fn tables_have_the_percentiles_that_mean_something() {
         [([10, 10], "p50 greatest"), ([40, 40], "p50 p95"), ([40, 200], "p50 p95 p99")]
     {
         let dir = tempfile::tempdir().unwrap();
-        let (text, page) = told(dir.path(), 2, cases(), |archive, c, round| {
+        let (text, page) = rendered(dir.path(), 2, cases(), |archive, c, round| {
             let n = samples[usize::from(c.system != System::Driveline)];
             archive
                 .add(
@@ -418,7 +417,7 @@ fn that_no_payload_was_torn_is_said_of_those_that_were_verified() {
             case(System::Driveline, &format!("cell {i}"), i, vec![link(64, 1, *payload)])
         };
         let cases = payloads.iter().enumerate().map(of).collect();
-        let (text, page) = told(dir.path(), 2, cases, |archive, c, round| {
+        let (text, page) = rendered(dir.path(), 2, cases, |archive, c, round| {
             archive.add("X", c, &run(c, round, &[10_000; 100]), &Observations::default()).unwrap();
         });
         assert!(text.contains(line) && page.contains(sentence), "{text}");
@@ -447,13 +446,13 @@ fn one_cell_of_few_samples_is_not_reported_twice() {
         let mut e = experiment("X", 2, cases);
         e.scenario.published = driveline_lab::scenario::load("S1").unwrap().published;
         e.scenario.published.iter_mut().for_each(|p| p.subscribers = Some(2));
-        told_of(&dir.path().join(name), e, |archive, c, round| {
+        rendered_of(&dir.path().join(name), e, |archive, c, round| {
             archive.add("X", c, &run(c, round, &[20_000; 20]), &Observations::default()).unwrap();
         })
     };
     let (text, one) = page("one", cases("scan", 0));
-    // No percentile without enough samples, and no second picture of ratios next to the one
-    // among the views.
+    // No percentile without enough samples, and no second plot of ratios next to the one among the
+    // views.
     assert!(one.contains("Published, and measured here") && one.contains("Subscribers one by one"));
     assert!(
         !one.contains("<span class=few>n too small")
@@ -476,7 +475,7 @@ fn every_link_of_several_has_a_row() {
         })
         .collect();
     let cases = vec![case(System::Driveline, "vehicle", 0, links)];
-    let (text, page) = told(dir.path(), 1, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 1, cases, |archive, c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         // One of them is late, and loses one.
         let slow = &mut run.accounts[1];
@@ -508,7 +507,7 @@ fn chains_report_transmission_and_drivelines_edges() {
         chain_case(dds(), "every edge", 1, false),
         with,
     ];
-    let (text, page) = told(dir.path(), 5, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 5, cases, |archive, c, round| {
         let slow = c.cell == "every edge" && c.system != System::Driveline;
         let (transmission, work) = (if slow { 30_000 } else { 10_000 }, 20_000);
         let mut o = Observations::default();
@@ -527,7 +526,7 @@ fn chains_report_transmission_and_drivelines_edges() {
         }
         archive.add("X", c, &run(c, round, &[]), &o).unwrap();
     });
-    // With some edges its own, Driveline on all of them is not to be expected.
+    // If some edges are Driveline's own, Driveline on all of them is not expected.
     assert!(
         text.contains("Driveline has the least median latency.") && !text.contains("has no figure"),
         "{text}"
@@ -542,7 +541,7 @@ fn chains_report_transmission_and_drivelines_edges() {
         "{text}"
     );
     assert!(page.contains("With Driveline on some edges, and without") && page.contains("150 %"));
-    // The stages in the order of the chain, which is not that of the alphabet.
+    // The stages are in the order of the chain, not alphabetical.
     let row = |subject: &str, what: &str| {
         page.find(&format!("{subject}<small>{what}</small>")).unwrap_or_else(|| panic!("{subject}"))
     };
@@ -574,7 +573,7 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
         json: false,
     })
     .unwrap();
-    // A whole page in its place would be megabytes: it is not shown.
+    // A whole page in the archive would be megabytes: it is not written.
     assert!(
         std::fs::read_to_string(&mine).unwrap() == "dear",
         "the file behind the link was written to"
@@ -582,7 +581,7 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
     assert!(
         names.iter().all(|n| archive.directory().join(n).symlink_metadata().unwrap().is_file())
     );
-    // Where it is named, it is the caller's.
+    // A path that the caller names belongs to the caller.
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&mine, &link).unwrap();
     report(&ReportArgs {
@@ -602,11 +601,11 @@ fn a_directory_is_no_place_for_a_page() {
     let archive =
         Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, vec![c])], 1))
             .unwrap();
-    // What cannot be written there does not keep from what is asked for: a directory stands in the
-    // place of a file.
+    // A table that cannot be written into the archive does not prevent the requested outputs: here
+    // a directory has the name of the file.
     let table = archive.directory().join("results.csv");
     std::fs::create_dir(&table).unwrap();
-    let told = |out: Option<&Path>, markdown| {
+    let rendered = |out: Option<&Path>, markdown| {
         report(&ReportArgs {
             directory: archive.directory().into(),
             out: out.map(Into::into),
@@ -614,10 +613,10 @@ fn a_directory_is_no_place_for_a_page() {
             json: false,
         })
     };
-    assert!(format!("{:#}", told(None, false).unwrap_err()).contains("results.csv"));
-    assert!(told(None, true).unwrap().contains("driveline"));
+    assert!(format!("{:#}", rendered(None, false).unwrap_err()).contains("results.csv"));
+    assert!(rendered(None, true).unwrap().contains("driveline"));
     let elsewhere = dir.path().join("elsewhere.html");
-    told(Some(&elsewhere), false).unwrap();
+    rendered(Some(&elsewhere), false).unwrap();
     assert!(std::fs::metadata(&elsewhere).unwrap().len() > 1000);
     let args = ReportArgs {
         directory: archive.directory().into(),
@@ -634,7 +633,7 @@ fn a_directory_is_no_place_for_a_page() {
              {here}/report.html"
         )
     );
-    // Nothing is half done.
+    // No output is incomplete.
     assert!(!archive.directory().join("summary.json").exists());
 }
 
@@ -645,7 +644,7 @@ fn payloads_that_were_torn_are_counted_although_their_run_does_not_count() {
         case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Filled)]),
         case(peer("as_published/sim_code"), "cell", 1, vec![link(64, 1, Payload::Filled)]),
     ];
-    let (text, page) = told(dir.path(), 2, cases, |archive, c, round| {
+    let (text, page) = rendered(dir.path(), 2, cases, |archive, c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         if c.system != System::Driveline {
             run.accounts[0].torn = 3;
@@ -664,14 +663,14 @@ fn payloads_that_were_torn_are_counted_although_their_run_does_not_count() {
     assert!(text.contains("Torn payloads: 6 by as_published/sim_code (cell)."), "{text}");
 }
 
-/// An experiment whose question is about something else than latencies.
+/// Returns an experiment whose question is about something other than latencies.
 fn asking(about: AnswerSpec, rounds: u64, cases: Vec<Case>) -> Experiment {
     let mut e = experiment("X", rounds, cases);
     e.scenario.answer = Some(about);
     e
 }
 
-/// Takes a sample away from the first subscriber of the first link.
+/// Removes a sample of the first subscriber of the first link.
 fn lose_one(run: &mut Run) {
     let Some(a) = run.accounts.first_mut() else { return };
     let lost = a.stamps.pop().unwrap();
@@ -695,7 +694,7 @@ fn the_number_of_carried_links_is_reported_where_it_is_the_question() {
         }
     }
     let (text, page) =
-        told_of(dir.path(), asking(AnswerSpec::CarriedLinks, 1, cases), |archive, c, round| {
+        rendered_of(dir.path(), asking(AnswerSpec::CarriedLinks, 1, cases), |archive, c, round| {
             // One is always late, by more than a period of 20 ms; another loses one of four
             // hundred.
             let ns = if c.system == peer("zenoh/tcp") { 25_000_000 } else { 20_000 };
@@ -733,7 +732,7 @@ fn how_many_subscribers_are_served_stands_above_them() {
         .iter()
         .enumerate()
         .map(|(i, (s, _))| case(s.clone(), "cell", i, vec![link(64, 4, Payload::Untouched)]));
-    let (_, page) = told(dir.path(), 1, cases.collect(), |archive, c, round| {
+    let (_, page) = rendered(dir.path(), 1, cases.collect(), |archive, c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         let (_, served) = systems.iter().find(|(s, _)| *s == c.system).unwrap();
         let a = &mut run.accounts[0];
@@ -779,7 +778,7 @@ fn effects_of_settings_are_reported_where_they_are_the_question() {
         }
     }
     let (text, _) =
-        told_of(dir.path(), asking(AnswerSpec::Settings, 5, cases), |archive, c, round| {
+        rendered_of(dir.path(), asking(AnswerSpec::Settings, 5, cases), |archive, c, round| {
             let ns = if c.cell == "image" && c.system == peer("fastdds/udp_500") {
                 60_000
             } else {
@@ -787,7 +786,7 @@ fn effects_of_settings_are_reported_where_they_are_the_question() {
             };
             archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
         });
-    // In one line, for `grep`: this is no terminal.
+    // On one line, for `grep`: this is not a terminal.
     let answer = "\
 What settings change, by medians:
   fastdds/udp_500 takes 1.00 to 3.00 times what fastdds/udp takes (furthest in image: 95 % 3.00 to \
@@ -806,7 +805,7 @@ fn growth_of_throughput_is_reported_where_it_is_the_question() {
         }
     }
     let (text, _) =
-        told_of(dir.path(), asking(AnswerSpec::Throughput, 5, cases), |archive, c, round| {
+        rendered_of(dir.path(), asking(AnswerSpec::Throughput, 5, cases), |archive, c, round| {
             let ns = if c.system == System::Driveline { 20_000 } else { c.links[0].size as u64 };
             archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
         });
@@ -824,7 +823,7 @@ fn whiskers_end_at_a_percentile_only_where_n_is_large_enough_for_it() {
         let dir = tempfile::tempdir().unwrap();
         let cases =
             vec![case(System::Driveline, "to two", 0, vec![link(64, 2, Payload::Untouched)])];
-        let (_, page) = told(dir.path(), rounds, cases, |archive, c, round| {
+        let (_, page) = rendered(dir.path(), rounds, cases, |archive, c, round| {
             let mut values = [20_000; 100];
             values[50] = if round == 0 { 1_000_000 } else { 20_000 };
             archive.add("X", c, &run(c, round, &values), &Observations::default()).unwrap();

@@ -41,8 +41,8 @@ public:
         broker.loans = true;
         broker.max_size = std::size_t{256} << 20;
         broker.note =
-            "memory of a message is allocated for each; processor time is not told, because its "
-            "threads belong to nobody";
+            "memory is allocated for each message; processor time is not reported, because its "
+            "threads belong to neither end";
         broker.settings = {{"pool", std::to_string(published::pool_threads) + " threads",
                             "enough for a ping-pong; the paper leaves it open"},
                            {"polling",

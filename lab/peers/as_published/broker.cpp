@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FastCycle, as its paper describes it: all modules in one
-// process; a publisher puts a shared pointer into the queue of each subscriber; the main thread
-// looks at the queues again and again and has a pool of threads call the subscribers.
+// FastCycle, as its paper describes it: all modules run in one process. A publisher puts a shared
+// pointer into the queue of each subscriber. The main thread polls the queues and has a pool of
+// threads call the subscribers.
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -34,7 +34,7 @@ public:
         messages_.push_back(message);
     }
 
-    /// Whether a call is due; then the caller must have serve() run.
+    /// Returns true if a call is due; then the caller must have serve() run.
     bool claim() {
         std::lock_guard lock(mutex_);
         if (busy_ || handler_ == nullptr || messages_.empty()) return false;

@@ -2,7 +2,7 @@
 // SIM, as its paper describes it: one writer, two buffers in shared memory, and a word that names
 // the newest one. The writer fills the other buffer and switches the word; a reader copies the
 // newest one. The reader does not check again after copying, so a reader that is slower than two
-// samples gets a mixture. This is the published algorithm; it is here to be shown.
+// samples gets a mixture. This is the published algorithm, implemented to show this effect.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -27,10 +27,10 @@ using peers::Job;
 
 /// At the beginning of the shared memory.
 struct alignas(64) Shared {
-    /// Samples published so far; the newest lies in buffer `count` mod 2. Also the word on which
-    /// readers sleep.
+    /// Number of samples published; the newest is in buffer `count` mod 2. Readers also sleep on
+    /// this word.
     std::atomic<std::uint32_t> count;
-    /// Readers that have come.
+    /// Number of readers that have connected.
     std::atomic<std::uint32_t> readers;
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free,
@@ -52,7 +52,7 @@ public:
         if (base_ != nullptr) munmap(base_, bytes_);
     }
 
-    /// For the writer; a reader sees it whole or not at all.
+    /// Called by the writer. A reader sees all of it or nothing.
     void create() {
         auto unfinished = path_;
         unfinished += ".new";
@@ -65,7 +65,7 @@ public:
         std::filesystem::rename(unfinished, path_);
     }
 
-    /// For a reader; false as long as there is none.
+    /// Called by a reader; returns false while there is no shared memory.
     bool open() {
         if (base_ != nullptr) return true;
         const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
@@ -132,7 +132,7 @@ public:
         if (!memory_.open()) return {};
         const auto count = memory_.shared().count.load();
         if (count == seen_) return {};
-        // While this runs the writer may come back to this buffer.
+        // During this copy, the writer may return to this buffer.
         std::memcpy(payload_.data(), memory_.buffer(count), payload_.size());
         seen_ = count;
         return payload_;
@@ -146,7 +146,7 @@ public:
         const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
         const timespec timeout{static_cast<time_t>(seconds.count()),
                                static_cast<long>((limit - seconds).count())};
-        // It returns at once if the word has changed already; take() looks.
+        // The call returns at once if the word has already changed; take() checks it.
         syscall(SYS_futex, &memory_.shared().count, FUTEX_WAIT, seen_, &timeout, nullptr, 0);
     }
 

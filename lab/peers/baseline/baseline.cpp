@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel offers for moving bytes between processes:
-// what a middleware that copies cannot beat.
+// The kernel's means for moving bytes between processes: a lower bound for middleware that copies.
 #include <sys/utsname.h>
 
 #include "links.hpp"
@@ -11,7 +10,7 @@ namespace {
 using peers::Setting;
 using peers::Variant;
 
-/// Greatest payload of an IPv4 datagram, and of datagrams that fit common links.
+/// Largest payload of an IPv4 datagram, and of datagrams that fit common links.
 constexpr std::size_t largest_datagram = 65507;
 constexpr std::size_t ethernet_datagram = 1472;
 constexpr std::size_t small_datagram = 500;

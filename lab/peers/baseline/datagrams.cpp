@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UDP: payloads cut into datagrams and put together again; one that lost a datagram is lost.
+// UDP: payloads are cut into datagrams and reassembled. A payload that lost a datagram is lost.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -24,11 +24,11 @@ struct FragmentHead {
     std::uint64_t offset;
 };
 
-/// Room for several of the largest payloads that drive on a link; the kernel counts what it spends
-/// on each datagram, too.
+/// Room for several of the largest payloads in flight on a link. The kernel also counts its
+/// overhead for each datagram.
 constexpr int receive_buffer = 64 << 20;
 constexpr int send_buffer = 4 << 20;
-/// How long a datagram waits for room on the device.
+/// Maximum time that a datagram waits for room on the device.
 constexpr std::chrono::seconds full_queue{1};
 
 sockaddr_in socket_address(const std::string& host, unsigned port) {
@@ -47,7 +47,7 @@ File udp_socket() {
     return File(checked(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "making a UDP socket"));
 }
 
-/// Without the privilege to go beyond the system's limit, up to that.
+/// Without the privilege to exceed the system's limit, sets the size up to that limit.
 void set_buffer(const File& socket, int forced, int option, int bytes, const char* name,
                 std::vector<std::string>& unset) {
     if (setsockopt(socket.fd(), SOL_SOCKET, forced, &bytes, sizeof bytes) == 0) return;
@@ -56,7 +56,7 @@ void set_buffer(const File& socket, int forced, int option, int bytes, const cha
     socklen_t length = sizeof given;
     checked(getsockopt(socket.fd(), SOL_SOCKET, option, &given, &length),
             "asking for the size of a socket's buffer");
-    // The kernel reports twice what was asked for.
+    // The kernel reports twice the requested size.
     if (given / 2 < bytes)
         unset.push_back(std::string(name) + " of " + std::to_string(bytes) +
                         " bytes: " + std::to_string(given / 2) + " are allowed");
@@ -97,12 +97,12 @@ public:
                                                  std::min(part_size_, payload_.size() - offset)}};
                 const auto give_up = std::chrono::steady_clock::now() + full_queue;
                 while (::writev(socket.fd(), parts.data(), parts.size()) < 0) {
-                    // A receiver that has left refuses; that is no matter for a sender that
-                    // guarantees nothing.
+                    // A receiver that has left refuses datagrams. A sender without guarantees
+                    // ignores that.
                     if (errno == ECONNREFUSED) break;
                     if (errno != EINTR && errno != ENOBUFS) checked(-1, "sending a datagram");
-                    // What finds no room on the device for so long is lost, and the receiver counts
-                    // it.
+                    // A datagram that finds no room on the device in time is lost; the receiver
+                    // counts it.
                     if (std::chrono::steady_clock::now() > give_up) break;
                 }
             }
@@ -141,13 +141,13 @@ public:
         write_port(port_file(job, topic, index), ntohs(address.sin_port));
     }
 
-    // Datagrams have no connection; that the other side's sender found the port is enough.
+    // Datagrams have no connection. It suffices that the sender of the other side found the port.
     bool matched() override { return true; }
 
     std::span<const std::byte> take() override {
         for (;;) {
             FragmentHead head{};
-            // It comes to lie where it belongs if nothing was lost.
+            // The datagram is read into its final place, which is right if nothing was lost.
             std::array<iovec, 2> parts{iovec{&head, sizeof head},
                                        iovec{payload_.data() + got_, part_size_}};
             const auto n = ::readv(socket_.fd(), parts.data(), parts.size());

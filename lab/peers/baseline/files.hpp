@@ -35,17 +35,18 @@ private:
 /// Throws std::system_error with `what` if `result` is negative.
 int checked(int result, const std::string& what);
 
-/// Sleeps until the descriptor has one of `events`, at most `limit`. Returns what it has.
+/// Sleeps until the descriptor has one of `events`, at most `limit`. Returns the events that it
+/// has.
 short await(const File& file, short events, std::chrono::nanoseconds limit);
 
-/// Of an IPv4 host. Throws if it is none.
+/// Returns the address of an IPv4 host. Throws if `host` is none.
 in_addr ip_address(const std::string& host);
 
 void set_blocking(const File& file, bool blocking);
 
-/// A number by which a receiver can be found, written so that it is seen whole or not at all.
+/// Writes the port number of a receiver into a file, which appears whole or not at all.
 void write_port(const std::filesystem::path& path, unsigned port);
-/// 0 if it is not there yet.
+/// Returns 0 if the file does not exist yet.
 unsigned read_port(const std::filesystem::path& path);
 
 }  // namespace baseline

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipe, Unix socket and TCP. Every payload of a job has the
-// same size, so none needs a length before it.
+// Pipe, Unix socket and TCP. All payloads of a job have the same size, so they need no length
+// field.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -22,10 +22,10 @@ namespace {
 using namespace std::chrono_literals;
 using peers::Job;
 
-/// A peer that stops in the middle of a payload is gone.
+/// A peer that stops in the middle of a payload for this long counts as gone.
 constexpr auto stalled = 10s;
 
-/// Where a receiver listens.
+/// Address on which a receiver listens.
 class Address {
 public:
     Address(const Job& job, Stream kind, const std::string& topic, std::size_t index)
@@ -35,7 +35,7 @@ public:
           own_(ip_address(job.own_address())),
           other_(ip_address(job.other_address())) {}
 
-    /// What new connections come to; of a pipe, its reading end itself.
+    /// Returns the socket for new connections; for a pipe, its reading end itself.
     File listen() const {
         if (kind_ == Stream::pipe) {
             checked(mkfifo(path_.c_str(), 0600), "making the pipe " + path_.string());
@@ -66,13 +66,14 @@ public:
         return socket;
     }
 
-    /// Nothing as long as no reader exists.
+    /// Returns nothing while no reader exists.
     std::optional<File> connect() const {
         File file;
         if (kind_ == Stream::pipe) {
             file = File(::open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
             if (!file) return std::nullopt;
-            // Above the limit for unprivileged users it stays as it is, which the settings say.
+            // Above the limit for unprivileged users the size stays unchanged; the settings report
+            // it.
             static_cast<void>(fcntl(file.fd(), F_SETPIPE_SZ,
                                     static_cast<int>(std::min<std::size_t>(pipe_size_, 1 << 20))));
         } else if (kind_ == Stream::unix_socket) {
@@ -167,8 +168,8 @@ public:
         }
     }
 
-    // A pipe does not report whether it has a writer; that the sender of the other side found it is
-    // enough.
+    // A pipe does not report whether it has a writer. It suffices that the sender of the other side
+    // found it.
     bool matched() override { return file_ || accept(); }
 
     std::span<const std::byte> take() override {

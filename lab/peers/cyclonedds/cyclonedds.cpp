@@ -16,12 +16,12 @@ using peers::Job;
 using peers::Reliability;
 using peers::Setting;
 
-/// How long a reliable writer waits for slow readers before a sample counts as not sent.
+/// Maximum time that a reliable writer waits for slow readers before a sample counts as not sent.
 constexpr dds_duration_t max_blocking = DDS_SECS(1);
 /// Ports of a domain must stay below the kernel's ephemeral ports: 7400 + 250 × domain.
 constexpr std::uint32_t domains = 90;
 
-/// Throws what went wrong if `result` is an error.
+/// Throws an error text if `result` is an error.
 dds_return_t checked(dds_return_t result, const std::string& what) {
     if (result < 0) throw std::runtime_error(what + ": " + dds_strretcode(-result));
     return result;
@@ -57,7 +57,7 @@ std::vector<Setting> common_settings() {
              "as ddsperf does; memory on loan is allocated for each sample"}};
 }
 
-/// What a socket may buffer, in bytes, as the kernel says.
+/// Returns the kernel's limit for the buffer of a socket, in bytes.
 std::string receive_limit() {
     std::ifstream file("/proc/sys/net/core/rmem_max");
     std::string bytes;
@@ -138,7 +138,7 @@ public:
     unsigned end_marks() const override { return reliable_ ? 1 : 5; }
 
     void drain(std::chrono::nanoseconds limit) override {
-        // One that has its end mark may leave without acknowledging it; that is no matter.
+        // A reader that has the end mark may leave without acknowledging it, which is fine.
         if (reliable_) static_cast<void>(dds_wait_for_acks(*writer_, limit.count()));
     }
 
@@ -171,7 +171,7 @@ public:
     std::span<const std::byte> take() override {
         dds_sample_info_t info{};
         void* sample = &sample_;
-        // That a writer left comes as a sample, too.
+        // The departure of a writer is delivered as a sample as well.
         do {
             if (checked(dds_take(*reader_, &sample, &info, 1, 1), "taking") == 0) return {};
         } while (!info.valid_data);
@@ -186,7 +186,7 @@ private:
     Entity reader_;
     Entity condition_;
     Entity waitset_;
-    // Memory of its own, used again for each sample: what it lends would be allocated for each.
+    // Own memory, reused for each sample: Cyclone DDS would allocate each loan.
     bench_Payload sample_{};
 };
 
@@ -231,8 +231,8 @@ public:
         tuned.max_size = std::size_t{256} << 20;
         tuned.max_subscribers = 90;
         tuned.reach = {peers::Reach::host, peers::Reach::network};
-        // A thread of its own receives; a reader that spins on the same CPU would only keep it from
-        // that.
+        // A thread of Cyclone DDS receives. A reader that spins on the same CPU would only delay
+        // it.
         tuned.waits = {peers::WaitKind::block};
         tuned.note =
             "best effort loses payloads that do not fit the socket's buffer; then rounds of a "

@@ -16,14 +16,15 @@ using namespace std::chrono_literals;
 using peers::Interval;
 
 constexpr std::uint64_t longest_ns = 8'000'000'000U;
-/// It prints every second, the first time after two.
+/// Time-out for a line: ddsperf prints every second, the first time after two.
 constexpr auto silence = 4s;
 
-/// One of its lines: "[pid] 2.000  host:pid size 64 mean 31.8us min 19.3us 50% 30.5us 90% 34.9us
-/// 99% 55.1us max 2029.2us cnt 15643". Its times are halves of round trips already.
+/// Parses a line of ddsperf: "[pid] 2.000 host:pid size 64 mean 31.8us min 19.3us 50% 30.5us 90%
+/// 34.9us 99% 55.1us max 2029.2us cnt 15643". The times are already halves of round trips.
 std::optional<Interval> parse(const std::string& line) {
     static const std::regex form(
-        R"( size \d+ mean ([0-9.]+)us min [0-9.]+us 50% ([0-9.]+)us 90% [0-9.]+us 99% ([0-9.]+)us max [0-9.]+us cnt (\d+)\s*$)");
+        R"( size \d+ mean ([0-9.]+)us min [0-9.]+us 50% ([0-9.]+)us 90% [0-9.]+us 99% ([0-9.]+)us)"
+        R"( max [0-9.]+us cnt (\d+)\s*$)");
     std::smatch found;
     if (!std::regex_search(line, found, form)) return std::nullopt;
     const auto ns = [&](std::size_t i) { return std::stod(found[i]) * 1000; };

@@ -10,14 +10,15 @@ using peers::Job;
 using peers::Reach;
 using peers::Reliability;
 
-/// What the harness sends is not interpreted.
+/// Type of the harness's payloads, which are not interpreted.
 const driveline::Bytes payload_type{"driveline-bench"};
 
 driveline::Reach reach_of(const Job& job) {
     return job.reach == Reach::host ? driveline::Reach::host : driveline::Reach::process;
 }
 
-/// How long a reliable publisher waits for slow readers, as all peers that have a limit.
+/// Maximum time that a reliable publisher waits for slow readers, as in all peers that have a
+/// limit.
 constexpr std::uint32_t max_blocking_ms = 1000;
 
 driveline::Qos qos_of(const Job& job) {
@@ -101,7 +102,7 @@ public:
         options.qos = qos_of(job_);
         options.max_payload = size_;
         options.loans = 1;
-        // One held sample for each reader is what a graph would declare for them.
+        // One held sample for each reader, as a graph would declare.
         options.pins = static_cast<std::uint32_t>(std::max<std::size_t>(receivers, 1));
         return std::make_unique<DrivelineSender>(
             node_.publisher(topic, payload_type, options).value(), size_);

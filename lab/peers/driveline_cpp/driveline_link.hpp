@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Driveline as the harness sees it, through the C++ SDK.
+// Driveline through its C++ SDK, as a middleware of the harness.
 #pragma once
 
 #include "link.hpp"
 
-/// What `driveline_link.so` exports, for edges of chains.
+/// Exported function of `driveline_link.so`, for edges of chains.
 extern "C" peers::Middleware* peers_driveline();

@@ -9,7 +9,7 @@ namespace {
 
 using Payload = eprosima::fastrtps::rtps::SerializedPayload_t;
 
-/// Says how the rest is encoded: plain CDR, little-endian.
+/// Size of the field that names the encoding: plain CDR, little-endian.
 constexpr std::uint32_t encapsulation_size = 4;
 constexpr eprosima::fastrtps::rtps::octet encapsulation[encapsulation_size] = {0, 1, 0, 0};
 
@@ -20,7 +20,7 @@ thread_local std::size_t BytesType::written_length = SIZE_MAX;
 BytesType::BytesType(std::size_t size) : size_(size) {
     m_typeSize = static_cast<std::uint32_t>(size) + encapsulation_size;
     m_isGetKeyDefined = false;
-    // There is no description to be sent along.
+    // There is no type description to send.
     auto_fill_type_object(false);
     auto_fill_type_information(false);
     setName(("bench::Bytes" + std::to_string(size)).c_str());

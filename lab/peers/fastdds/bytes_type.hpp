@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain bytes, at most of a fixed number, as a DDS type.
-// Written by hand, because Debian has no fastddsgen.
+// Plain bytes, up to a fixed number, as a DDS type. Written by hand, because Debian has no
+// fastddsgen.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ class BytesType final : public eprosima::fastdds::dds::TopicDataType {
 public:
     explicit BytesType(std::size_t size);
 
-    /// So many bytes go on the wire of samples that this thread writes, at most the type's. Samples
-    /// that are not copied have always the type's size.
+    /// Number of bytes on the wire for samples that this thread writes, at most the type's size.
+    /// Samples that are not copied always have the type's size.
     static thread_local std::size_t written_length;
 
     bool serialize(void* data, eprosima::fastrtps::rtps::SerializedPayload_t* payload) override;
@@ -24,7 +24,7 @@ public:
     void deleteData(void* data) override;
     bool getKey(void* data, eprosima::fastrtps::rtps::InstanceHandle_t* handle,
                 bool force_md5) override;
-    // Both together allow loans: memory and wire have the same bytes, and as many every time.
+    // Both together permit loans: memory and wire have the same bytes, and always the same number.
     bool is_bounded() const override { return true; }
     bool is_plain() const override { return true; }
 

@@ -29,11 +29,11 @@ using eprosima::fastrtps::types::ReturnCode_t;
 using peers::Job;
 using peers::Reliability;
 
-/// Head of RTPS messages and room for what travels with a sample.
+/// Size of the head of RTPS messages and of the data that travels with a sample.
 constexpr std::uint32_t message_overhead = 4096;
-/// The same where messages are small and hold one sample.
+/// The same for small messages with one sample.
 constexpr std::uint32_t small_overhead = 256;
-/// Largest message of a variant over UDP; what is larger is cut. 0: not over UDP.
+/// Largest message of a variant over UDP; larger samples are fragmented. 0: not over UDP.
 std::uint32_t udp_message(const Job& job) {
     if (job.variant == udp) return 65500;
     if (job.variant == udp_1500) return 1472;
@@ -41,8 +41,8 @@ std::uint32_t udp_message(const Job& job) {
     return 0;
 }
 constexpr std::uint32_t udp_buffer = 10 << 20;
-/// Samples beyond the history: one on loan to the writer's user, one that a slow reader still looks
-/// at.
+/// Samples in addition to the history: one on loan to the writer's user, and one that a slow reader
+/// still uses.
 constexpr std::int32_t extra_samples = 2;
 
 Duration_t duration(std::chrono::nanoseconds ns) {
@@ -63,7 +63,7 @@ T* made(T* pointer, const std::string& what) {
     return pointer;
 }
 
-/// What messages in shared memory, and the segment that they lie in, may have.
+/// Limits of messages in shared memory, and of their segment.
 struct SharedMemory {
     std::uint32_t message;
     std::uint32_t segment;
@@ -71,7 +71,7 @@ struct SharedMemory {
 SharedMemory shared_memory_of(const Job& job) {
     const auto message = static_cast<std::uint32_t>(job.size) + message_overhead;
     const bool carries_samples = job.variant == shm;
-    // What every subscriber may still have unread, and what is being written.
+    // The unread samples of every subscriber, and the sample that is being written.
     const auto messages =
         static_cast<std::uint32_t>((job.depth + 2) * (carries_samples ? job.subscribers + 1 : 1));
     const auto largest = carries_samples ? std::max<std::uint32_t>(message, 65536) : 65536;
@@ -79,7 +79,7 @@ SharedMemory shared_memory_of(const Job& job) {
             std::max<std::uint32_t>((carries_samples ? message : 65536) * messages, 1 << 20)};
 }
 
-/// Whether samples are cut, which only the asynchronous mode can do.
+/// Returns true if samples are fragmented, which only the asynchronous mode supports.
 bool is_cut(const Job& job) {
     const auto largest = udp_message(job);
     return largest > 0 &&
@@ -90,8 +90,8 @@ bool is_cut(const Job& job) {
 dds::DomainParticipantQos participant_qos(const Job& job) {
     dds::DomainParticipantQos qos;
     qos.name(job.run_name());
-    // What announces a participant is never cut; with the names of host and user in it, it may not
-    // fit 500 bytes.
+    // The announcement of a participant is never fragmented. With the names of host and user in it,
+    // it may not fit into 500 bytes.
     if (job.variant == udp_500) qos.properties().properties().clear();
     qos.transport().use_builtin_transports = false;
     if (const auto largest = udp_message(job); largest > 0) {
@@ -113,7 +113,7 @@ dds::DomainParticipantQos participant_qos(const Job& job) {
     return qos;
 }
 
-/// The same for both ends.
+/// Settings of both ends.
 template <typename Qos>
 Qos endpoint_qos(const Job& job, const Qos& base) {
     Qos qos = base;
@@ -168,7 +168,7 @@ public:
 
     std::span<std::byte> loan() override {
         if (!loans_) return payload_;
-        // One that could not be published is used again.
+        // A loan that could not be published is used again.
         if (loaned_ == nullptr) {
             const auto code = writer_->loan_sample(loaned_);
             if (code != ReturnCode_t::RETCODE_OK) {
@@ -192,7 +192,7 @@ public:
     unsigned end_marks() const override { return reliable_ ? 1 : 5; }
 
     void drain(std::chrono::nanoseconds limit) override {
-        // One that has its end mark may leave without acknowledging it; that is no matter.
+        // A reader that has the end mark may leave without acknowledging it, which is fine.
         if (reliable_) static_cast<void>(writer_->wait_for_acknowledgments(duration(limit)));
     }
 
@@ -208,14 +208,14 @@ private:
     void* loaned_ = nullptr;
 };
 
-/// A loan is a list of pointers; what they point to is as long as the type says.
+/// A loan is a list of pointers. They point to memory of the type's size.
 struct FirstByte {
     std::byte value;
 };
 
 dds::DataReaderQos reader_qos(const Job& job, dds::Subscriber& subscriber) {
     auto qos = endpoint_qos(job, subscriber.get_default_datareader_qos());
-    // A sample that is looked at counts: with room for the depth alone, newer ones are refused
+    // A sample in use counts as well: with room for the depth alone, newer samples are refused
     // instead of replacing older ones.
     auto& limits = qos.resource_limits();
     limits.max_samples += extra_samples;
@@ -258,7 +258,7 @@ public:
             if (code == ReturnCode_t::RETCODE_NO_DATA) return {};
             checked(code, "taking");
             if (infos_.length() > 0 && infos_[0].valid_data) return {&samples_[0].value, size_};
-            // That a writer left comes as a sample, too.
+            // The departure of a writer is delivered as a sample as well.
             release();
         }
     }
@@ -283,8 +283,7 @@ private:
     dds::SampleInfoSeq infos_;
 };
 
-/// Calls back on the thread of Fast DDS that receives, and takes samples out of it there, as its
-/// own latency tool does.
+/// Takes samples in callbacks on the receiving thread of Fast DDS, as its own latency tool does.
 class ListeningReader final : public peers::Receiver, private dds::DataReaderListener {
 public:
     ListeningReader(const Job& job, dds::DomainParticipant& participant, dds::Topic& topic)
@@ -312,13 +311,13 @@ public:
             std::lock_guard lock(mutex_);
             handler_ = handler;
         }
-        // Samples that came before had no handler to call.
+        // Samples that came earlier had no handler.
         if (handler != nullptr) on_data_available(reader_);
     }
 
 private:
-    // Fast DDS may hold the reader's lock meanwhile: samples are taken before this end's own lock
-    // is.
+    // Fast DDS may hold the reader's lock here, so samples are taken before this end locks its own
+    // mutex.
     void on_data_available(dds::DataReader* reader) override {
         while (is_attached() && serve_next(*reader)) {
         }
@@ -330,8 +329,8 @@ private:
     }
 
     bool serve_next(dds::DataReader& reader) {
-        // Of each thread that calls: who attaches may take what came before while the next one
-        // comes.
+        // One for each calling thread: the thread that attaches may take earlier samples while the
+        // next one arrives.
         static thread_local std::vector<std::byte> copy;
         copy.resize(size_);
         dds::SampleInfo info;
@@ -350,13 +349,14 @@ private:
     std::size_t size_;
     dds::Subscriber* subscriber_ = nullptr;
     dds::DataReader* reader_ = nullptr;
-    // Recursive, because an answer may be sent from within, and come back on the same thread.
+    // Recursive, because an answer may be sent from within a call, and come back on the same
+    // thread.
     std::recursive_mutex mutex_;
     peers::Handler* handler_ = nullptr;
 };
 
-/// At a rate, a callback that takes long keeps the thread from receiving: samples wait in sockets
-/// then, and go with the writer that leaves.
+/// At a rate, a long callback blocks the receiving thread: samples wait in sockets, and are lost
+/// when the writer leaves.
 bool is_ping_pong(const Job& job) {
     return job.role == peers::Role::ping || job.role == peers::Role::echo;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// eProsima Fast DDS: UDP, its shared-memory transport, and data
-// sharing with loans; and its latency tool.
+// eProsima Fast DDS: UDP, its shared-memory transport, data sharing with loans, and its latency
+// tool.
 #include <fastrtps/config.h>
 
 #include <string>
@@ -36,8 +36,7 @@ public:
         over_udp.title = "UDP on loopback";
         over_udp.max_size = std::size_t{256} << 20;
         over_udp.keeper = true;
-        // A thread of its own receives; a reader that spins on the same CPU would only keep it from
-        // that.
+        // A thread of Fast DDS receives. A reader that spins on the same CPU would only delay it.
         over_udp.waits = {peers::WaitKind::block};
         over_udp.note =
             "best effort loses payloads that do not fit the socket's buffer; then rounds of a "
@@ -65,8 +64,8 @@ public:
         sharing.title = "data sharing, with loans";
         sharing.loans = true;
         sharing.note =
-            "a best-effort writer may overwrite what a slow reader looks at; is_sample_valid() "
-            "tells afterwards";
+            "a best-effort writer may overwrite a sample while a slow reader reads it; "
+            "is_sample_valid() reports it afterwards";
         sharing.settings = with_common(
             {{"data_sharing", "ON", "what is measured; its manual, zero-copy communication"},
              {"loan_sample, take with loan", "used", "its manual, zero-copy communication"},
@@ -87,8 +86,7 @@ public:
         const auto with_500 = with_datagrams(fast::udp_500, "500", "what is varied");
         const auto with_1500 =
             with_datagrams(fast::udp_1500, "1472", "what is varied; fits an Ethernet frame");
-        // As LatencyTest has it, where it is fixed: threads that wait would have one more wake-up
-        // at each end.
+        // As fixed in LatencyTest: waiting threads would need one more wake-up at each end.
         const auto called_back = [&](const Variant& usual) {
             Variant v = usual;
             v.name += fast::listener_end;
@@ -99,18 +97,18 @@ public:
             v.usual_at_a_rate = true;
             v.settings.push_back({"DataReaderListener, on_data_available",
                                   "answers from there, samples are taken out (take_next_sample)",
-                                  "as in LatencyTest, which cannot be told otherwise"});
+                                  "as in LatencyTest, which has no option for it"});
             if (fast::has_latency_test()) v.own_tool = "LatencyTest";
             return v;
         };
         auto with_udp = called_back(over_udp);
-        // It waits 100 ms for each round that is lost, and does not come to its table where all
-        // are: it leaves the first one out, and has none.
+        // LatencyTest waits 100 ms for each lost round. If all rounds are lost, it never prints its
+        // table, because the table leaves out the first one.
         with_udp.own_tool_reliability = {peers::Reliability::reliable};
         const auto with_shm = called_back(over_shm);
         auto with_sharing = called_back(sharing);
-        // Of loans the tool leaves asking for them, and copying, out of its times: what can be
-        // compared is data sharing without.
+        // With loans, LatencyTest excludes the loan request and the copy from its times. Only data
+        // sharing without loans can be compared.
         with_sharing.title =
             "data sharing without loans, in ping-pongs read in callbacks, as its own latency tool "
             "does";

@@ -14,8 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Ports of a domain, according to the RTPS standard. They must stay below the kernel's ephemeral
-/// ports.
+/// Ports of a domain in the RTPS standard. They must stay below the kernel's ephemeral ports.
 constexpr unsigned first_port = 7400;
 constexpr unsigned ports_per_domain = 250;
 constexpr unsigned domains = 90;
@@ -27,11 +26,11 @@ const fs::path& shared_memory() {
 
 fs::path domain_file(const peers::Job& job) { return job.domain_dir / "dds-domain"; }
 
-/// Lists of files that the runner removes if no process here lives to do it
+/// Prefix of lists of files that the runner removes if no process of this program is left to do it
 /// (docs/protocols/harness.md, Keeper).
 constexpr auto list_prefix = "shared-memory-";
 
-/// The port number in names such as fastrtps_port7411 and sem.fastrtps_port7411_mutex.
+/// Returns the port number in names such as fastrtps_port7411 and sem.fastrtps_port7411_mutex.
 std::optional<unsigned> port_of(const std::string& name) {
     constexpr std::string_view mark = "fastrtps_port";
     const auto at = name.find(mark);
@@ -52,13 +51,13 @@ std::vector<fs::path> port_files(unsigned domain) {
     return files;
 }
 
-/// A name that one process of the machine can have, and that goes with it.
+/// Name that only one process of the machine can hold, and that is released when the process ends.
 class Lock {
 public:
     explicit Lock(const std::string& name) : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
-        // It begins with a zero byte: no file.
+        // The name begins with a zero byte, so it is not a file.
         std::memcpy(address.sun_path + 1, name.data(), name.size());
         const auto length =
             static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -140,7 +139,7 @@ void note_segments(const peers::Job& job) {
     const auto directory = shared_memory().string() + "/";
     for (std::string line; std::getline(maps, line);) {
         const auto at = line.find(directory + "fast");
-        // Ports are known by their numbers.
+        // Ports are identified by their numbers.
         if (at != std::string::npos && !port_of(line))
             names.insert(line.substr(at + directory.size()));
     }

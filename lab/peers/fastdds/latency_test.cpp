@@ -19,23 +19,26 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using peers::Interval;
 
-/// It drops the first round only: so many that what it still learns is no more than their tail.
+/// Minimum number of rounds. LatencyTest drops only the first round, so its slow start must be a
+/// small part of all rounds.
 constexpr std::uint64_t fewest = 500;
 constexpr std::uint64_t most = 10'000;
-/// What all rounds may carry together, so that large payloads take seconds, too.
+/// Maximum number of bytes of all rounds together, so that large payloads take seconds as well.
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
-/// It prints its table at the end.
+/// Time-out for output: LatencyTest prints its table at the end.
 constexpr auto silence = 20s;
 
 fs::path program() {
     return fs::read_symlink("/proc/self/exe").parent_path() / "tools" / "LatencyTest";
 }
 
-/// A line of its table: "Bytes, Samples, stdev, mean, min, 50%, 90%, 99%, 99.99%, max". Its heading
-/// says round trips, and its times are halves of them (LatencyTestPublisher.cpp divides by two).
+/// Parses a line of its table: "Bytes, Samples, stdev, mean, min, 50%, 90%, 99%, 99.99%, max". The
+/// heading names round trips, but the times are halves of them (LatencyTestPublisher.cpp divides by
+/// two).
 std::optional<Interval> parse(const std::string& line, std::size_t size) {
     static const std::regex form(
-        R"(^\s*(\d+),\s*(\d+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),.*)");
+        R"(^\s*(\d+),\s*(\d+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),)"
+        R"(\s*[0-9.]+,\s*([0-9.]+),.*)");
     std::smatch found;
     if (!std::regex_match(line, found, form) || std::stoull(found[1]) != size) return std::nullopt;
     const auto ns = [&](std::size_t i) { return std::stod(found[i]) * 1000; };
@@ -62,8 +65,8 @@ peers::OwnTool run_latency_test(const peers::Job& job) {
         std::clamp(std::min<std::uint64_t>(std::max(job.messages, fewest), most_bytes / job.size),
                    std::uint64_t{100}, most);
     const auto as = [&](const char* role) {
-        // Without its loans: where it uses them, it leaves what asking for one takes, and copying,
-        // out of its times, and no row can.
+        // Without loans: with them, LatencyTest excludes the loan request and the copy from its
+        // times, and no row does that.
         return std::vector<std::string>{program(),
                                         role,
                                         "--xml=" + settings.string(),
@@ -78,7 +81,7 @@ peers::OwnTool run_latency_test(const peers::Job& job) {
     peers::Tool subscriber(job, job.subscriber_cpu(), as("subscriber"), {}, package);
     peers::Tool publisher(job, job.publisher_cpu, as("publisher"), {}, package);
     std::optional<Interval> measured;
-    // Both are left to end by themselves: killed, they leave shared memory behind.
+    // Both must end by themselves: if they are killed, they leave shared memory behind.
     while (const auto line = publisher.line(silence)) {
         if (!measured) measured = parse(*line, job.size);
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fast DDS's own latency tool. `make peers` fetches its source
-// from Debian's source package, and the build compiles it as it stands.
+// Fast DDS's own latency tool. `make peers` fetches its source from Debian's source package, and
+// the build compiles it unchanged.
 #pragma once
 
 #include "job.hpp"
 
 namespace fast {
 
-/// Returns whether its program is in this program's directory. It is missing where its source was
-/// not available.
+/// Returns true if LatencyTest is in this program's directory. It is missing if its source was not
+/// available.
 bool has_latency_test();
 
 /// Two processes of LatencyTest, publisher and subscriber, with the settings of the job's own ends.

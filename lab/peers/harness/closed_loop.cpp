@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closed loop: ping, pong, and half of the time between. One
-// stamp at each end of the round trip. What is lost is counted, and the next round begins.
+// Closed loop: ping, pong, and half of the round trip. One stamp at each end of the round trip. A
+// lost message is counted, and the next round begins.
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -13,15 +13,15 @@
 namespace peers {
 namespace {
 
-/// Until the other process is there: for the greeting, and for the first question.
+/// Time-out for the other process: for the greeting, and for the first question.
 constexpr std::uint64_t greeting_limit_ns = 60'000'000'000U;
-/// Limit for one more question: longer than the asking end waits without an answer.
+/// Time-out for a later question: longer than the asking end waits for an answer.
 constexpr std::uint64_t question_limit_ns = 25'000'000'000U;
 /// Total time that the asking end waits without an answer, in all rounds, before it stops.
 constexpr std::uint64_t patience_ns = 15'000'000'000U;
 constexpr auto between_end_marks = std::chrono::milliseconds(20);
 
-/// What both ends of a ping-pong have.
+/// Common part of both ends of a ping-pong.
 class Side : public Loop {
 public:
     Side(const Job& job, Sender& sender)
@@ -37,7 +37,7 @@ public:
     }
 
     End finish(const Receiver& receiver) {
-        verdict_.tell(end_);
+        verdict_.report_to(end_);
         end_.sent_file =
             sent_.write(job_, std::string(job_.role == Role::ping ? "ping" : "echo") + "-sent");
         end_.received_file = received_.write(
@@ -60,7 +60,7 @@ protected:
         if (source_) source_->prepare(next_);
     }
 
-    /// Returns the stamp before publishing; 0 if nothing was filled.
+    /// Returns the stamp before publishing; 0 if the payload was not filled.
     std::uint64_t send() {
         const auto payload = sender_.loan();
         std::uint64_t before_publish = 0;
@@ -76,11 +76,11 @@ protected:
         return before_publish;
     }
 
-    /// Whether a question or an answer that came is to be lost on purpose.
+    /// Returns true if an arrived question or answer is to be dropped on purpose.
     bool loses() { return job_.lose_every > 0 && ++arrivals_ % job_.lose_every == 0; }
 
-    /// Copies the payload if that belongs to taking it. The stamps only exist where the payload is
-    /// handled.
+    /// Copies the payload if the job counts copying as a part of receiving. The stamps exist only
+    /// for handled payloads.
     Arrived arrive(std::span<const std::byte> payload) {
         Arrived a{payload, 0, 0, 0};
         if (!buffer_.empty() && payload.size() <= buffer_.size()) {
@@ -100,8 +100,8 @@ protected:
         if (source_) verdict_.check(a.payload, a.sequence);
     }
 
-    /// Where payloads are handled, waiting for the other end's verification would be counted too:
-    /// then nothing is said.
+    /// Leaves the processor time out if payloads are handled: it would include the wait for the
+    /// other end's verification.
     void count_cpu(bool calls_back) {
         if (source_ || calls_back || round_ <= job_.warm_up) return;
         end_.cpu_ns = cpu_ns(job_) - cpu_;
@@ -141,7 +141,7 @@ public:
             receiver.release();
             return ask();
         }
-        // Before anything else: it is the end of the round.
+        // Taken first, because it is the end of the round.
         const auto came = source_ || !buffer_.empty() ? 0 : now_ns();
         const auto answered = read_head(payload).sequence - 1;
         if (answered > asked_sequence_) {
@@ -150,7 +150,7 @@ public:
                                      " were asked: it is torn or not ours");
         }
         if (answered < asked_sequence_ || loses()) {
-            // The greeting may come once more; it counts at neither end.
+            // The greeting may arrive again; it is not counted at either end.
             if (answered > 0 && answered < asked_sequence_) {
                 ++end_.received;
                 ++end_.late;
@@ -164,7 +164,8 @@ public:
         receiver.release();
         std::uint64_t read = 0;
         if (source_) {
-            // The other end verifies at the same time; the next round waits until it must be done.
+            // The other end verifies at the same time. The next round waits until it must have
+            // finished.
             read = now_ns();
             const auto resume = read + 2 * (read - end) + 20'000U;
             while (now_ns() < resume) {
@@ -176,7 +177,7 @@ public:
         return ask();
     }
 
-    /// The answer did not come.
+    /// Called when no answer came.
     Next on_deadline() override {
         if (!end_.first_sample_ns) return Next::give_up;
         sent_.push({asked_sequence_, 0, asked_, before_publish_, 0});
@@ -193,7 +194,7 @@ public:
 private:
     std::uint64_t answer_limit_ns() const { return job_.answer_timeout_ms * 1'000'000U; }
 
-    /// Begins the next round; returns false if that was all.
+    /// Begins the next round. Returns false after the last one.
     bool ask() {
         for (; round_ < job_.total(); ++round_) {
             begin_counting();
@@ -229,7 +230,8 @@ class Echo final : public Side {
 public:
     using Side::Side;
 
-    /// It speaks first, once it is matched: nothing can be lost to a half-made match.
+    /// The asking end sends first, once it is matched, so that no message is lost to a half-made
+    /// match.
     void start() override {
         prepare();
         send();
@@ -237,8 +239,7 @@ public:
         prepare();
     }
 
-    /// The other side may not have matched yet what this one has; then the greeting is lost, unless
-    /// it is repeated.
+    /// The other end may not be matched yet. Then the greeting is lost, so it is repeated.
     bool is_restless() const override { return round_ == 0; }
     void on_silence() override {
         next_ = 1;
@@ -248,7 +249,7 @@ public:
         prepare();
     }
 
-    /// If the asking end does not finish, the results until here show that.
+    /// If the asking end does not finish, the results so far show that.
     Next on_deadline() override { return round_ > 0 ? Next::finished : Next::give_up; }
 
     bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {
@@ -266,7 +267,7 @@ public:
             return false;
         }
         const auto a = arrive(payload);
-        // Filling is the only part of the answer that is not transport, so only it is stamped.
+        // Only filling is stamped: it is the only part of the answer that is not transport.
         const auto before_fill = source_ ? now_ns() : 0;
         auto sequence = a.sequence + 1;
         if (next_ != sequence) {
@@ -298,8 +299,8 @@ private:
 template <typename Loop>
 End play(const Job& job, Sender& sender, Receiver& receiver) {
     Loop loop(job, sender);
-    // Both are asked each time: where asking is what connects, each side would wait for the other's
-    // question.
+    // Both are asked each time: if asking establishes the connection, each side would wait for the
+    // other's question.
     await_match(
         [&] {
             const bool sends = sender.matched(1), receives = receiver.matched();
@@ -312,8 +313,7 @@ End play(const Job& job, Sender& sender, Receiver& receiver) {
                                  " s from the other end: it is gone, or what it says is lost");
     }
     sender.drain(drain_limit);
-    // The end mark may still be on its way, and some middleware takes it back when its sender
-    // leaves.
+    // The end mark may still be in flight, and some middleware withdraws it when its sender leaves.
     std::this_thread::sleep_for(linger);
     return loop.finish(receiver);
 }

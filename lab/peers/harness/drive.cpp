@@ -14,11 +14,11 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::uint64_t silence_ns = 200'000'000U;
-/// Looks at the clock only now and then while it spins: a look costs as much as a look for a
-/// sample.
+/// Number of polls between two reads of the clock while spinning: reading the clock costs as much
+/// as a poll.
 constexpr unsigned spins_per_look = 1024;
 
-/// Between a middleware's threads and a loop: one call at a time, and no exception into the
+/// Adapter between a middleware's threads and a loop: one call at a time, and no exception into the
 /// middleware.
 class Callback : public Handler {
 public:
@@ -67,14 +67,14 @@ public:
 
 private:
     Loop& loop_;
-    // Recursive, because a middleware may call back from within a call of ours.
+    // Recursive, because a middleware may call back from within one of our calls.
     std::recursive_mutex mutex_;
     std::condition_variable_any ended_;
     std::exception_ptr error_;
     bool finished_ = false;
 };
 
-/// Spins until there is a sample or `until_ns` is over.
+/// Spins until there is a sample or `until_ns` has passed.
 std::span<const std::byte> spin(Receiver& receiver, std::uint64_t until_ns) {
     for (unsigned i = 1;; ++i) {
         if (auto payload = receiver.take(); !payload.empty()) return payload;
@@ -85,7 +85,7 @@ std::span<const std::byte> spin(Receiver& receiver, std::uint64_t until_ns) {
     }
 }
 
-/// The end of a wait: the loop's own, or when it wants to hear of silence.
+/// Returns the end of a wait: the loop's deadline, or the time of its next silence report.
 std::uint64_t wait_until(const Loop& loop, std::uint64_t silent_at) {
     return loop.is_restless() ? std::min(loop.deadline_ns(), silent_at) : loop.deadline_ns();
 }
@@ -96,8 +96,8 @@ bool drive(const Job& job, Receiver& receiver, Loop& loop) {
     if (receiver.calls_back()) return Callback(loop).run(receiver);
     loop.start();
     const bool stamps_wake = job.rate_hz.has_value();
-    // Kept from wait to wait: as long as it has not found its sender, some middleware waits for
-    // less time than requested.
+    // Kept between waits: until it has found its sender, some middleware waits for less time than
+    // requested.
     auto silent_at = now_ns() + silence_ns;
     for (;;) {
         std::uint64_t woken = 0;

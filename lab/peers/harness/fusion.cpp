@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// How long the fusing part goes on after the window: samples of its last moments are in flight.
+/// Time for which the fusing part continues after the window, for samples in flight.
 constexpr std::uint64_t rest_ns = 200'000'000U;
 constexpr auto look = std::chrono::milliseconds(50);
 
@@ -54,7 +54,7 @@ public:
         words_.push_back(time_ns);
         words_.push_back(value);
     }
-    /// Writes them into a file of the job's directory.
+    /// Writes the observations into a file of the job's directory.
     json write(const Job& job, const std::string& subject, const char* quantity,
                std::size_t number) const {
         const auto path = job.raw_dir / ("series-" + std::to_string(number) + ".points");
@@ -78,7 +78,7 @@ End end_of(const Job& job, const json& series, const json& counters) {
     return end;
 }
 
-/// Notes what reaches the fusing node, and what it makes of it.
+/// Records the samples that reach the fusing node, and its results.
 class Probes final : public Fusing {
 public:
     explicit Probes(std::size_t channels) : channels_(channels) {}
@@ -154,7 +154,8 @@ End fuse(const Job& job, const json& part, Link& link, const std::function<void(
     return probes.finish(job);
 }
 
-/// Keeps its schedule whatever becomes of the samples. One is not sent if the next is due already.
+/// Publishes on schedule, whatever happens to the samples. A sample is not sent if the next one is
+/// already due.
 End publish_channel(const Job& job, const json& part, Link& link,
                     const std::function<void()>& ready) {
     if (job.size < message_head_size)
@@ -167,7 +168,7 @@ End publish_channel(const Job& job, const json& part, Link& link,
     const auto window = await_window();
     const auto period_ns = std::max(part.at("period_ns").get<std::uint64_t>(), std::uint64_t{1});
     std::uint64_t scheduled = 0, sent = 0, number = 0;
-    // In phase with the window, whenever this part begins.
+    // In phase with the window, whatever the start time of this part is.
     auto due = window.from_ns + part.at("phase_ns").get<std::uint64_t>();
     if (const auto now = now_ns(); due > now) due -= (due - now) / period_ns * period_ns;
     for (; due < window.until_ns; due += period_ns) {

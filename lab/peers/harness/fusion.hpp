@@ -9,8 +9,8 @@
 
 namespace peers {
 
-/// The whole life of a part of the fusion, from its job's line to its end. `ready` is called once
-/// its ends exist, of a publisher once it is matched.
+/// Runs a part of the fusion, from the line of its job to its end. `ready` is called once its ends
+/// exist; for a publisher, once it is matched.
 End run_fusion_part(const Job& job, const std::string& line, Link& link,
                     const std::function<void()>& ready);
 

@@ -26,7 +26,7 @@ constexpr std::array role_names{std::pair{Role::publisher, "publisher"},
                                 std::pair{Role::fusion_publisher, "fusion_publisher"}};
 
 constexpr const char* loopback = "127.0.0.1";
-/// Of the host where samples are sent first, and of the one where they are received.
+/// Addresses of the host that sends first, and of the host that receives first.
 constexpr std::array hosts{"10.98.0.1", "10.98.0.2"};
 
 template <typename T>
@@ -130,7 +130,7 @@ json to_value(const End& e) {
     return out;
 }
 
-// Texts of the system may be in any encoding; a line must come out whatever they are.
+// Texts of the system may have any encoding. A line must be valid in all cases.
 std::string line(const json& value) {
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -215,7 +215,7 @@ std::string Job::other_address() const {
 bool Job::is_sending_host() const { return role == Role::publisher || role == Role::ping; }
 
 std::string Job::run_name() const {
-    // The path is unique by construction; its hash fits where names are short.
+    // The path is unique by construction. Its hash is short enough for limited names.
     return "bench" + std::to_string(std::hash<std::string>{}(domain_dir.string()));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of docs/protocols/harness.md: jobs, accounts, descriptions.
+// Messages of docs/protocols/harness.md: jobs, accounts, descriptions.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ struct Job {
     std::uint64_t spin_us = 0;
     bool copies = false;
     bool filled = false;
-    /// Nothing: closed loop.
+    /// No value: closed loop.
     std::optional<double> rate_hz;
     std::uint64_t warm_up = 0;
     std::uint64_t messages = 0;
@@ -64,42 +64,42 @@ struct Job {
     int priority = 0;
     /// Processor time that a subscriber of an open loop spends on each counted sample.
     std::uint64_t processing_us = 0;
-    /// How long the asking end of a closed loop waits for an answer.
+    /// Maximum time that the asking end of a closed loop waits for an answer.
     std::uint64_t answer_timeout_ms = 10'000;
-    /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer
-    /// away. 0: none.
+    /// For tests of accounts: each end of a closed loop drops every n-th question or answer. 0:
+    /// none.
     std::uint64_t lose_every = 0;
     std::filesystem::path raw_dir;
 
-    /// Where this end listens, and where the other one does: of reach network, one address of each
-    /// host.
+    /// Listening addresses of this end and of the other one. With reach network, each host has its
+    /// address.
     std::string own_address() const;
     std::string other_address() const;
     bool is_sending_host() const;
 
-    /// Throws with what is wrong.
+    /// Throws an error text if the line is invalid.
     static Job parse(const std::string& line);
 
     std::uint64_t total() const { return warm_up + messages; }
     std::optional<int> subscriber_cpu() const;
-    /// Unique to the run among those of this machine.
+    /// Returns a name of the run that is unique on this machine.
     std::string run_name() const;
 };
 
-/// What a middleware's own latency tool says: one way, which is half of a round trip.
+/// Result of a middleware's own latency tool: one way, which is half of a round trip.
 struct OwnTool {
     std::string name;
     std::string version;
-    /// Of a tool that says averages only, the median of those.
+    /// For a tool that prints only averages, the median of the averages.
     std::uint64_t p50_ns = 0;
     std::optional<std::uint64_t> p99_ns;
     std::optional<std::uint64_t> mean_ns;
     std::uint64_t n = 0;
-    /// Of a tool that says averages only: how many round trips each is of.
+    /// For a tool that prints only averages: number of round trips of each average.
     std::optional<std::uint64_t> averages_of = std::nullopt;
 };
 
-/// What one end did.
+/// Result of one end.
 struct End {
     Role role = Role::unknown;
     std::size_t index = 0;
@@ -111,7 +111,7 @@ struct End {
     std::map<std::string, std::uint64_t> not_sent;
     std::uint64_t received = 0;
     std::uint64_t missed = 0;
-    /// Of the asking end of a closed loop.
+    /// Only for the asking end of a closed loop.
     std::optional<std::uint64_t> unanswered;
     std::uint64_t late = 0;
     std::uint64_t verified = 0;
@@ -122,7 +122,7 @@ struct End {
     std::optional<std::uint64_t> first_sample_ns;
     std::vector<std::string> unset;
     std::optional<OwnTool> own_tool;
-    /// JSON, of a part of a workload.
+    /// JSON, for a part of a workload.
     std::string observations;
 };
 
@@ -135,15 +135,15 @@ struct Setting {
 /// A workload that a variant runs.
 struct Workload {
     std::string name;
-    /// Of parameters that cannot have every value: those that they can have.
+    /// Permitted values of parameters that are restricted.
     std::map<std::string, std::vector<std::string>> only;
-    /// Why they can have no other.
+    /// Reason for the restrictions.
     std::string why;
-    /// Why this program does not run it, and the remedy; empty if it does.
+    /// Reason why this program cannot run it, and the remedy; empty if it can.
     std::string missing;
 };
 
-/// One way in which a middleware carries samples.
+/// Variant of a middleware: one way to carry samples.
 struct Variant {
     std::string name;
     std::string title;
@@ -157,19 +157,19 @@ struct Variant {
     bool keeper = false;
     std::string note;
     std::vector<Setting> settings;
-    /// Measured only when it is named.
+    /// Measured only if it is named.
     bool tuning = false;
-    /// It differs from what it varies in ping-pongs only.
+    /// Differs from the varied variant only in ping-pongs.
     bool usual_at_a_rate = false;
     /// Name of the middleware's own latency tool, if it can be run.
     std::string own_tool;
     /// How its readers wait.
     WaitKind own_tool_wait = WaitKind::block;
-    /// The sizes that it can measure; none: any.
+    /// Sizes that the tool can measure; empty: any.
     std::vector<std::size_t> own_tool_sizes;
-    /// The links with which it can measure; none: any.
+    /// Kinds of links that the tool can measure; empty: any.
     std::vector<Reliability> own_tool_reliability;
-    /// Graphs of the benchmark that it can run, too.
+    /// Graphs of the benchmark that the variant can run as well.
     std::vector<Workload> workloads;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a middleware implements to be measured: two ends, how they are made, and what it can do.
-// The roles of docs/protocols/harness.md are implemented once, above this.
+// Interface that a middleware implements to be measured: two ends, their construction, and a
+// description. The roles of docs/protocols/harness.md are implemented once, on top of it.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@
 
 namespace peers {
 
-/// Why a sample could not be sent. It is counted under its reason; any other exception ends the
-/// job.
+/// Reason why a sample could not be sent. It is counted under its reason. Any other exception ends
+/// the job.
 struct NotSent : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -26,33 +26,33 @@ struct NotSent : std::runtime_error {
 class Sender {
 public:
     virtual ~Sender() = default;
-    /// Whether so many receivers are there; asked again until they are.
+    /// Returns true if this many receivers are connected. Polled until it is true.
     virtual bool matched(std::size_t receivers) = 0;
-    /// Memory for a payload of the job's size, valid until publish(). Throws NotSent if there is
-    /// none.
+    /// Returns memory for a payload of the job's size, valid until publish(). Throws NotSent if
+    /// there is none.
     virtual std::span<std::byte> loan() = 0;
-    /// Only so many bytes of what loan() gave are to be sent. Payloads that always have the same
-    /// size ignore it.
+    /// Limits the message to this many bytes of the loan. Payloads of constant size ignore it.
     virtual void shorten(std::size_t size) { static_cast<void>(size); }
-    /// Sends what loan() gave. Throws NotSent if that fails.
+    /// Sends the loan. Throws NotSent if that fails.
     virtual void publish() = 0;
-    /// How often the end mark is sent; more than once where it may be lost.
+    /// Number of times that the end mark is sent; more than one if it may be lost.
     virtual unsigned end_marks() const { return 1; }
-    /// Blocks until the published samples are delivered, as far as the middleware can report it, or
-    /// `limit` is over.
+    /// Blocks until the published samples are delivered, as far as the middleware reports it, or
+    /// until `limit` has passed.
     virtual void drain(std::chrono::nanoseconds limit) { static_cast<void>(limit); }
-    /// What could not be set as the settings say.
+    /// Returns the settings that could not be applied.
     virtual std::vector<std::string> unset() const { return {}; }
 };
 
 class Receiver;
 
-/// What is done with samples. on_sample() is called for each, in order, by one thread at a time.
+/// Consumer of samples. on_sample() is called for each sample, in order, by one thread at a time.
 class Handler {
 public:
     virtual ~Handler() = default;
-    /// `woken_ns`: when the wait returned. The payload is valid until `receiver.release()`, which
-    /// is called before this returns. Returns false when no more is wanted.
+    /// `woken_ns`: time at which the wait returned. The payload is valid until
+    /// `receiver.release()`, which is called before this function returns. Returns false if no more
+    /// samples are wanted.
     virtual bool on_sample(std::uint64_t woken_ns, std::span<const std::byte> payload,
                            Receiver& receiver) = 0;
 };
@@ -61,25 +61,26 @@ public:
 class Receiver {
 public:
     virtual ~Receiver() = default;
-    /// Whether the sending end is there; asked again until it is.
+    /// Returns true if the sending end is connected. Polled until it is true.
     virtual bool matched() = 0;
-    /// The oldest unread sample, without blocking; empty if there is none. Valid until release().
+    /// Returns the oldest unread sample without blocking; empty if there is none. Valid until
+    /// release().
     virtual std::span<const std::byte> take() = 0;
-    /// Gives the sample of take() back.
+    /// Releases the sample of take().
     virtual void release() {}
     /// Sleeps until take() may have something, at most `limit`.
     virtual void wait(std::chrono::nanoseconds limit) = 0;
-    /// True for middleware that calls back on threads of its own: then attach() is used instead of
-    /// take() and wait().
+    /// Returns true for middleware that calls back on its own threads. Then attach() is used
+    /// instead of take() and wait().
     virtual bool calls_back() const { return false; }
-    /// Calls `handler` for each sample from now on, until it returns false; null ends that, and
-    /// blocks until no call runs.
+    /// Calls `handler` for each sample from now on, until it returns false. Null ends the calls,
+    /// and blocks until no call runs.
     virtual void attach(Handler* handler) { static_cast<void>(handler); }
-    /// What could not be set as the settings say.
+    /// Returns the settings that could not be applied.
     virtual std::vector<std::string> unset() const { return {}; }
 };
 
-/// What is done with samples of several topics. One thread at a time.
+/// Consumer of samples of several topics. Called by one thread at a time.
 class Fusing {
 public:
     virtual ~Fusing() = default;
@@ -89,31 +90,31 @@ public:
     virtual void on_set(std::span<const std::span<const std::byte>> payloads) = 0;
 };
 
-/// A node that brings samples of several topics together. Used by one thread.
+/// Node that fuses samples of several topics. Used by one thread.
 class Fuser {
 public:
     virtual ~Fuser() = default;
-    /// Calls back for what has arrived, and waits for more, at most `limit`.
+    /// Calls back for arrived samples, and waits for more, at most `limit`.
     virtual void work(std::chrono::nanoseconds limit) = 0;
 };
 
-/// What a process has of the middleware. Ends are made one after the other, and destroyed before
+/// State of the middleware in one process. Ends are made one after the other, and destroyed before
 /// it.
 class Link {
 public:
     virtual ~Link() = default;
-    /// Payloads of the ends that are made from now on have this size, which is at most the job's.
-    /// Only where links of one process differ in size; ignored by middleware to which the job's
-    /// suits all.
+    /// Sets the payload size of ends that are made from now on, at most the job's size. Only called
+    /// where links of one process differ in size; ignored by middleware for which the job's size
+    /// fits all.
     virtual void resize(std::size_t size) { static_cast<void>(size); }
-    /// `topic` is unique in the domain for each direction of a link; `receivers`: how many there
-    /// will be.
+    /// `topic` is unique in the domain for each direction of a link. `receivers`: expected number
+    /// of receivers.
     virtual std::unique_ptr<Sender> sender(const std::string& topic, std::size_t receivers) = 0;
-    /// `index`: which of the receivers of the topic this is.
+    /// `index`: number of this receiver among those of the topic.
     virtual std::unique_ptr<Receiver> receiver(const std::string& topic, std::size_t index) = 0;
-    /// For variants that run the workload `fusion`: samples of the topics that belong together by
-    /// `trigger`, each message with a head (stage_job.hpp). `queue`: samples of each topic that it
-    /// keeps until their partners come.
+    /// For variants that run the workload `fusion`: fuses samples of the topics by `trigger`. Each
+    /// message has a head (stage_job.hpp). `queue`: number of samples of each topic that are kept
+    /// until their partners arrive.
     virtual std::unique_ptr<Fuser> fuser(const std::vector<std::string>& topics,
                                          const std::string& trigger, std::size_t queue,
                                          Fusing& fusing);
@@ -124,7 +125,7 @@ public:
 class Keeper {
 public:
     virtual ~Keeper() = default;
-    /// Ends it and removes what ends left behind.
+    /// Ends the process and removes the remains of ends.
     virtual void dismiss() = 0;
 };
 
@@ -132,11 +133,11 @@ public:
 class Middleware {
 public:
     virtual ~Middleware() = default;
-    /// What it is and can do. Starts nothing.
+    /// Returns name and capabilities. Starts nothing.
     virtual Description describe() const = 0;
-    /// Joins a run's domain. CPU and priority of the calling thread are set already.
+    /// Joins a run's domain. CPU and priority of the calling thread are already set.
     virtual std::unique_ptr<Link> join(const Job& job) = 0;
-    /// For variants that say so.
+    /// For variants that declare a keeper.
     virtual std::unique_ptr<Keeper> keep(const Job& job);
     /// Runs the middleware's own latency tool; for variants that name one. The process has no other
     /// thread.

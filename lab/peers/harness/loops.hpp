@@ -11,19 +11,18 @@
 
 namespace peers {
 
-/// A handler with a beginning and a bound.
+/// Handler with a start and a deadline.
 class Loop : public Handler {
 public:
     /// Called once, when samples can be received.
     virtual void start() {}
-    /// Whether it wants to hear of silence, and what it does then: called every 200 ms or so.
+    /// Returns true if it wants to be called during silence, about every 200 ms.
     virtual bool is_restless() const { return false; }
     virtual void on_silence() {}
-    /// What it does when its deadline is over: gives up, has come to its end, or goes on with a new
-    /// deadline.
+    /// Decision at the deadline: give up, finish, or continue with a new deadline.
     enum class Next { give_up, finished, go_on };
     virtual Next on_deadline() { return Next::give_up; }
-    /// When waiting is over, on CLOCK_MONOTONIC.
+    /// Returns the deadline on CLOCK_MONOTONIC.
     std::uint64_t deadline_ns() const { return deadline_ns_.load(std::memory_order_relaxed); }
 
 protected:
@@ -35,13 +34,13 @@ private:
     std::atomic<std::uint64_t> deadline_ns_{0};
 };
 
-/// Feeds `loop` with samples, waiting as the job says. Returns false if it gave up.
+/// Passes samples to `loop`, and waits as the job specifies. Returns false if it gave up.
 bool drive(const Job& job, Receiver& receiver, Loop& loop);
 
 /// Throws if `matched` does not become true within 20 s.
 void await_match(const std::function<bool()>& matched, const std::string& whom);
 
-/// The whole life of an end. `job.role` is what it is.
+/// Runs an end from start to finish. `job.role` is its role.
 End publish(const Job& job, Sender& sender);
 End subscribe(const Job& job, Receiver& receiver);
 End ping(const Job& job, Sender& sender, Receiver& receiver);
@@ -52,7 +51,7 @@ void write_end(Sender& sender);
 
 /// Time that the last samples may take to be delivered.
 inline constexpr std::chrono::seconds drain_limit{5};
-/// How long a sending end stays after its last sample.
+/// Time for which a sending end stays after its last sample.
 inline constexpr std::chrono::milliseconds linger{100};
 
 }  // namespace peers

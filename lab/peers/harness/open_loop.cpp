@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open loop: the sender keeps its schedule whatever the
-// receivers do, so that waiting never hides latency.
+// Open loop: the sender keeps its schedule whatever the receivers do, so that waiting never hides
+// latency.
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -15,13 +15,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t second_ns = 1'000'000'000U;
-/// How far a sender may fall behind before the rest counts as not sent.
+/// Maximum delay of a sender before the rest counts as not sent.
 constexpr std::uint64_t patience_ns = 5 * second_ns;
 constexpr auto after_first = milliseconds(50);
 /// Rest before the end mark, so that it replaces no unread sample.
 constexpr auto before_end = milliseconds(100);
 constexpr auto between_end_marks = milliseconds(20);
-/// How long a subscriber waits for its first sample: every process has to be started until then.
+/// Maximum wait of a subscriber for its first sample: every process has to be started until then.
 constexpr std::uint64_t first_limit_ns = 60 * second_ns;
 constexpr std::uint64_t end_limit_ns = 10 * second_ns;
 
@@ -74,7 +74,7 @@ public:
                    Receiver& receiver) override {
         const auto in_hand = now_ns();
         const auto found = find_head(payload);
-        // Damaged from its first byte on: it is counted as the expected sample, and as damaged.
+        // The head is damaged as well, so it counts as the expected sample, and as damaged.
         const auto head = found.value_or(Head{false, expected_});
         if (!found && !job_.filled) verdict_.reject(head.sequence);
         ++end_.received;
@@ -102,7 +102,7 @@ public:
             counted_from_ = head.sequence + 1 + job_.warm_up;
             const double schedule_s =
                 static_cast<double>(job_.total() + 1) / job_.rate_hz.value_or(1);
-            // Where nothing is replaced, everything is processed, however late.
+            // Without replacement, every sample is processed, however late.
             const double processing_s = static_cast<double>(job_.total() + job_.depth + 1) *
                                         static_cast<double>(job_.processing_us) / 1e6;
             give_up_at(in_hand + static_cast<std::uint64_t>((2 * schedule_s + processing_s) * 1e9) +
@@ -112,7 +112,7 @@ public:
         rows_.push(row);
         const bool counts = head.sequence >= counted_from_;
         if (counts && end_.cpu_samples++ == 0) cpu_ = cpu_ns(job_);
-        // What is looked at in place is held meanwhile.
+        // A sample that is read in place is held meanwhile.
         if (counts) burn(job_.processing_us);
         if (holds) receiver.release();
         return true;
@@ -122,10 +122,10 @@ public:
         if (end_.cpu_samples > 0 && !receiver.calls_back()) {
             end_.cpu_ns = cpu_ns(job_) - cpu_;
         } else {
-            // Threads of the middleware did the work of a thread that only waited.
+            // Threads of the middleware did the work; this thread only waited.
             end_.cpu_samples = 0;
         }
-        verdict_.tell(end_);
+        verdict_.report_to(end_);
         end_.received_file = rows_.write(job_, "received");
         end_.unset = receiver.unset();
         return std::move(end_);
@@ -152,7 +152,7 @@ End publish(const Job& job, Sender& sender) {
     Outgoing out(job, sender);
     await_match([&] { return sender.matched(job.subscribers); },
                 std::to_string(job.subscribers) + " subscriber(s)");
-    // The first sample goes out as soon as everybody listens: it is what start-up time ends with.
+    // The first sample is sent as soon as all receivers are matched: it ends the start-up time.
     end.first_sequence = out.next();
     out.send(0);
     end.published = 1;
@@ -183,7 +183,7 @@ End publish(const Job& job, Sender& sender) {
         }
     }
     end.cpu_ns = end.cpu_samples > 0 ? cpu_ns(job) - cpu : 0;
-    // Readers that process must have come to the end of what they keep.
+    // Readers with a processing time must have emptied their queues.
     std::this_thread::sleep_for(before_end +
                                 std::chrono::microseconds(job.processing_us) * (job.depth + 1));
     for (unsigned i = 0; i < sender.end_marks(); ++i) {
@@ -208,7 +208,8 @@ void write_end(Sender& sender) {
 
 End subscribe(const Job& job, Receiver& receiver) {
     Subscriber loop(job);
-    // Giving up is no failure: received samples are reported, and missing ones show in the account.
+    // Giving up is not a failure: received samples are reported, and the account shows missing
+    // ones.
     drive(job, receiver, loop);
     return loop.finish(receiver);
 }

@@ -10,7 +10,7 @@
 namespace peers {
 namespace {
 
-// How far the stretches of random bytes lie apart, and how many there are.
+// Distance between the stretches of random bytes, and their number.
 constexpr std::size_t step = 64;
 constexpr std::size_t stretches = 61;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Payloads that show whether they arrived whole (docs/protocols/harness.md, Payload).
+// Payloads that show whether they arrived undamaged (docs/protocols/harness.md, Payload).
 #pragma once
 
 #include <array>
@@ -12,23 +12,23 @@
 
 namespace peers {
 
-/// What stands at the beginning of every payload.
+/// Fields at the beginning of every payload.
 struct Head {
     bool is_end = false;
     std::uint64_t sequence = 0;
 };
 
-/// Bytes of an untouched payload's head, and of a filled one's.
+/// Size of the head of an untouched payload, and of a filled one.
 inline constexpr std::size_t mark_size = 16;
 inline constexpr std::size_t head_size = 32;
 
-/// Nothing if the payload begins as none of ours.
+/// Returns nothing if the payload does not begin with our mark.
 std::optional<Head> find_head(std::span<const std::byte> payload);
-/// Throws where find_head() finds nothing.
+/// Throws if find_head() finds nothing.
 Head read_head(std::span<const std::byte> payload);
 void write_mark(std::span<std::byte> payload, std::uint64_t sequence, bool is_end);
 
-/// The sender's own data.
+/// Generator of the sender's data.
 class Source {
 public:
     explicit Source(std::size_t size);
@@ -46,7 +46,7 @@ private:
     std::array<std::byte, head_size> head_{};
 };
 
-/// What is wrong with a filled payload; nothing if it is whole.
+/// Returns the defect of a filled payload; nothing if it is undamaged.
 std::optional<std::string> verify(std::span<const std::byte> payload, std::uint64_t sequence);
 
 }  // namespace peers

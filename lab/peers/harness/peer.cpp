@@ -33,7 +33,7 @@ void await_word() {
     std::getline(std::cin, line);
 }
 
-/// Rests on a link until the end mark comes.
+/// Loop that keeps a link open until the end mark comes.
 class Quiet final : public Loop {
 public:
     Quiet() { give_up_at(now_ns() + 3'600'000'000'000U); }
@@ -46,9 +46,9 @@ public:
     std::uint64_t received = 0;
 };
 
-/// One end of a link, from its endpoints to its account. `ready` is called when its receiving
-/// endpoints exist. Endpoints are made under `making`, because middleware need not be made for that
-/// by several threads at once.
+/// Runs one end of a link, from its endpoints to its account. `ready` is called when its receiving
+/// endpoints exist. Endpoints are made under `making`, because middleware need not support that
+/// from several threads at once.
 End one_end(const Job& job, Link& link, std::mutex& making, const std::function<void()>& ready) {
     const auto there = job.topic + "_ping", back = job.topic + "_pong";
     std::unique_ptr<Receiver> receiver;
@@ -112,7 +112,7 @@ End one_end(const Job& job, Link& link, std::mutex& making, const std::function<
             end.received = loop.received;
         }
     }
-    // Under the lock, too: ends of the same process are taken down one after the other.
+    // Also under the lock: ends of the same process are destroyed one after the other.
     std::lock_guard lock(making);
     sender.reset();
     receiver.reset();
@@ -132,7 +132,7 @@ End settled_end(const Job& job, Link& link, std::mutex& making, std::vector<std:
     return end;
 }
 
-/// All ends in this process, a thread each.
+/// Runs all ends in this process, a thread each.
 std::vector<End> threads(const Job& job, Link& link) {
     const auto part = [&](Role role, std::size_t index) {
         Job j = job;
@@ -157,8 +157,8 @@ std::vector<End> threads(const Job& job, Link& link) {
                 return settled_end(j, link, making, std::move(refused),
                                    [&] { promise->set_value(); });
             } catch (const std::exception& e) {
-                // The other threads wait for an event that will never come: report, and end the
-                // process with all of them.
+                // The other threads wait for an event that will never come: report the error, and
+                // end the process with all of them.
                 emit(failed(e.what()));
                 std::_Exit(1);
             }
@@ -184,11 +184,11 @@ void keep(Middleware& middleware, const Job& job) {
 
 /// A measured process must not outlive its runner, which holds the other end of standard input. The
 /// kernel signals the runner's end only to processes that have requested it before.
-void end_with_conductor() {
+void end_with_runner() {
     prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
     pollfd input{STDIN_FILENO, 0, 0};
     if (poll(&input, 1, 0) == 1 && (input.revents & POLLHUP) != 0)
-        throw std::runtime_error("whoever started this process has ended");
+        throw std::runtime_error("the process that started this one has ended");
 }
 
 void serve(Middleware& middleware) {
@@ -198,7 +198,7 @@ void serve(Middleware& middleware) {
             "no job came on standard input: this program is started by the benchmark");
     const auto job = Job::parse(line);
     if (job.role == Role::keeper) return keep(middleware, job);
-    end_with_conductor();
+    end_with_runner();
     if (job.role == Role::stage) {
         emit(run_stage(middleware, job, line, settle(job, cpu_of(job)),
                        [] { emit(event("ready")); }));

@@ -49,10 +49,10 @@ std::vector<std::string> settle(const Job& job, std::optional<int> cpu) {
         parameters.sched_priority = job.priority;
         if (sched_setscheduler(0, SCHED_FIFO, &parameters) != 0)
             note("SCHED_FIFO " + std::to_string(job.priority));
-        // As real-time programs do; the Rust ends do the same.
+        // As real-time programs do. The Rust ends do the same.
         if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) note("locked memory");
     }
-    // The default of 50 µs would end up in every schedule-relative latency.
+    // The default of 50 µs would be a part of every schedule-relative latency.
     if (prctl(PR_SET_TIMERSLACK, 1UL) != 0) note("timer slack of 1 ns");
     return refused;
 }
@@ -79,7 +79,7 @@ void Verdict::note(std::string wrong) {
     if (mismatches_.size() < 3) mismatches_.push_back(std::move(wrong));
 }
 
-void Verdict::tell(End& end) const {
+void Verdict::report_to(End& end) const {
     end.verified = verified_;
     end.mismatched = mismatched_;
     end.mismatches = mismatches_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the loops note down while they run, and the state of the thread they run on.
+// Records of the loops, and the state of their thread.
 #pragma once
 
 #include <time.h>
@@ -22,30 +22,31 @@ inline std::uint64_t clock_ns(clockid_t clock) {
            static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-/// The present on CLOCK_MONOTONIC.
+/// Returns the current time on CLOCK_MONOTONIC.
 inline std::uint64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
 void sleep_until(std::uint64_t at_ns);
 
-/// Processor time used so far: of the process, or of the thread where both ends share a process.
+/// Returns the processor time used so far: of the process, or of the thread if both ends share a
+/// process.
 std::uint64_t cpu_ns(const Job& job);
 
-/// Keeps the calling thread busy for so much of its own processor time: being displaced shortens no
-/// work.
+/// Keeps the calling thread busy for this much of its own processor time: preemption does not
+/// shorten the work.
 void burn(std::uint64_t microseconds);
 
-/// Puts the calling thread, and the threads that it starts later, on the processors of the job.
-/// Returns the settings that the machine refused.
+/// Puts the calling thread, and threads that it starts later, on the processors of the job. Returns
+/// the settings that the machine refused.
 std::vector<std::string> settle(const Job& job, std::optional<int> cpu);
 
-/// Rows of stamps, in memory that was touched before the clock started.
+/// Rows of stamps, in memory that is touched before the clock starts.
 class Recorder {
 public:
     using Row = std::array<std::uint64_t, 5>;
     explicit Recorder(const Job& job) : rows_(job.total() + 2, Row{1, 1, 1, 1, 1}) {
         rows_.clear();
     }
-    /// Never grows: no more than the announced number of samples can come.
+    /// Never grows: at most the announced number of samples can come.
     void push(const Row& row) {
         if (rows_.size() < rows_.capacity()) rows_.push_back(row);
     }
@@ -56,15 +57,15 @@ private:
     std::vector<Row> rows_;
 };
 
-/// Whether payloads came whole.
+/// Counts of undamaged and damaged payloads.
 class Verdict {
 public:
     void check(std::span<const std::byte> payload, std::uint64_t sequence);
-    /// For a payload that is not verified but evidently damaged.
+    /// Counts a payload that is evidently damaged, without verification.
     void reject(std::uint64_t sequence) {
         note("sample " + std::to_string(sequence) + ": the payload does not begin as one");
     }
-    void tell(End& end) const;
+    void report_to(End& end) const;
 
 private:
     void note(std::string wrong);

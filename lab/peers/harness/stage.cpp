@@ -24,14 +24,14 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t second_ns = 1'000'000'000U;
 constexpr std::uint64_t first_limit_ns = 60 * second_ns;
 constexpr std::uint64_t silence_limit_ns = 20 * second_ns;
-/// How far a source may fall behind before the rest counts as not sent.
+/// Maximum delay of a source before the rest counts as not sent.
 constexpr std::uint64_t patience_ns = 5 * second_ns;
-/// Receivers hear of a sender later than the other way round.
+/// Receivers notice a sender later than a sender notices receivers.
 constexpr auto before_first = milliseconds(200);
 /// Rest before the end mark, so that it replaces no unread message.
 constexpr auto before_end = milliseconds(100);
 
-/// Driveline, from the library that a build with it puts into the programs' directory.
+/// Driveline, from the library that a build with it puts into the directory of the programs.
 Middleware& driveline() {
     const auto library =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lib" / "driveline_link.so";
@@ -50,9 +50,9 @@ Middleware& driveline() {
     return *middleware();
 }
 
-/// What the process has of each middleware that carries one of its edges. Shared by its stages:
-/// ends are made and taken down one after the other, because middleware need not be made for that
-/// by several threads at once.
+/// State of each middleware that carries one of the process's edges. Its stages share it: ends are
+/// made and destroyed one after the other, because middleware need not support that from several
+/// threads at once.
 class Links {
 public:
     Links(Middleware& own, const Job& job) : own_(own), job_(job) {}
@@ -84,7 +84,8 @@ private:
                                      " and driveline");
         }
         if (!driveline_) {
-            // A directory of its own: what else finds its ends there must not meet it.
+            // A directory of its own, so that ends of the middleware and of Driveline do not find
+            // each other's files.
             Job job = job_;
             job.domain_dir /= "driveline";
             driveline_ = driveline().join(job);
@@ -99,7 +100,7 @@ private:
     std::unique_ptr<Link> driveline_;
 };
 
-/// The work and what becomes of it.
+/// A work with its measurements.
 class Stage {
 public:
     Stage(const Job& job, const StageJob& stage)
@@ -116,7 +117,7 @@ public:
         output_->await_match();
     }
 
-    /// Works, publishes, and notes it. `row` has everything up to `in_hand`.
+    /// Works, publishes, and records the stamps. `row` has the stamps up to `in_hand`.
     void work(StageRow row, std::span<const work_input> inputs) {
         ++account_.worked;
         row[4] = row[5] = now_ns();
@@ -239,8 +240,8 @@ public:
         return !tally_.has_ended();
     }
 
-    /// Before the first message comes, some middleware has to be asked until it has connected the
-    /// other inputs.
+    /// Before the first message, some middleware has to be polled until it has connected the other
+    /// inputs.
     bool is_restless() const override { return unmatched_ > 0; }
     void on_silence() override {
         unmatched_ = 0;
@@ -263,7 +264,7 @@ private:
 
 namespace {
 
-/// A stage from its ends to its account.
+/// Runs a stage from its ends to its account.
 StageAccount live(const Job& job, const StageJob& described, Links& links,
                   std::vector<std::string> refused, const std::function<void()>& ready) {
     Stage stage(job, described);
@@ -282,7 +283,7 @@ StageAccount live(const Job& job, const StageJob& described, Links& links,
     StageAccount account;
     if (trigger) {
         Inputs loop(job, stage, described.inputs.front(), others);
-        // Giving up is no failure: what is missing shows in the account.
+        // Giving up is not a failure: the account shows missing messages.
         drive(job, *trigger, loop);
         const auto deadline = now_ns() + loop.silence_ns();
         for (auto& other : others) other->read_to_end(deadline);
@@ -336,7 +337,7 @@ std::string run_stages(Middleware& middleware, const Job& job, const std::string
                 return live(own, stage, links, settle(own, own.publisher_cpu),
                             [&] { started->set_value(); });
             } catch (const std::exception& e) {
-                // The other stages wait for what will never come.
+                // The other stages wait for messages that will never come.
                 fail("the stage '" + stage.name + "': " + e.what());
                 std::_Exit(1);
             }

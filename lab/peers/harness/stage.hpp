@@ -9,14 +9,14 @@
 
 namespace peers {
 
-/// The whole life of a stage: from its job's line to the event that ends it. CPU and priority are
-/// set already; `refused` is what the machine refused. `ready` is called once its inputs exist and
-/// its output is matched.
+/// Runs a stage from the line of its job to its final event. CPU and priority are already set;
+/// `refused` lists the settings that the machine refused. `ready` is called once its inputs exist
+/// and its output is matched.
 std::string run_stage(Middleware& middleware, const Job& job, const std::string& line,
                       std::vector<std::string> refused, const std::function<void()>& ready);
 
-/// All stages of a chain in this process, a thread each. `ready` is called once all of them are;
-/// `fail` when one of them cannot go on, whereupon the process ends.
+/// Runs all stages of a chain in this process, a thread each. `ready` is called once all of them
+/// are ready; `fail` if one of them cannot continue, after which the process ends.
 std::string run_stages(Middleware& middleware, const Job& job, const std::string& line,
                        const std::function<void()>& ready,
                        const std::function<void(const std::string&)>& fail);

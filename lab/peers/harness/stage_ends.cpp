@@ -18,7 +18,7 @@ constexpr auto look = std::chrono::milliseconds(50);
 std::optional<MessageHead> Tally::note(std::span<const std::byte> payload) {
     const auto head = find_message(payload);
     if (!head) {
-        // It is counted as the expected message.
+        // A damaged message counts as the expected one.
         ++account_.damaged;
         ++account_.received;
         ++expected_;

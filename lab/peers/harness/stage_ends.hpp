@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage's ends: what it publishes, and inputs that do not trigger it.
+// Ends of a stage: its output, and inputs that do not trigger it.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@
 
 namespace peers {
 
-/// Counts what came of an edge, and what did not.
+/// Counts of received, missing and damaged messages of an edge.
 class Tally {
 public:
     explicit Tally(std::string topic) { account_.topic = std::move(topic); }
-    /// The head of a message, which is counted; nothing if it is damaged or repeated.
+    /// Counts a message and returns its head; nothing if it is damaged or repeated.
     std::optional<MessageHead> note(std::span<const std::byte> payload);
     bool has_ended() const { return has_ended_; }
     const InputAccount& account() const { return account_; }
@@ -29,23 +29,23 @@ private:
     bool has_ended_ = false;
 };
 
-/// What a work sees of a message.
+/// Returns the view of a message for a work.
 work_input input_of(std::span<const std::byte> payload, const MessageHead& head);
 
-/// Writes messages straight into the middleware's memory.
+/// Writes messages directly into the middleware's memory.
 class Output {
 public:
     Output(std::unique_ptr<Sender> sender, const Edge& edge)
         : sender_(std::move(sender)), edge_(edge) {}
 
     void await_match();
-    /// Where a work writes to. Throws NotSent if there is no memory.
+    /// Returns the memory for the work's result. Throws NotSent if there is none.
     std::span<std::byte> content();
     struct Sent {
         std::uint64_t before_publish;
         std::uint64_t returned;
     };
-    /// Publishes what was written. `source_time_ns` 0: this is the source. Throws NotSent.
+    /// Publishes the written message. `source_time_ns` 0: this is the source. Throws NotSent.
     Sent publish(std::uint64_t origin, std::uint64_t source_time_ns, std::size_t written);
     void end();
     std::uint64_t published() const { return next_ - 1; }
@@ -54,7 +54,7 @@ public:
 private:
     std::unique_ptr<Sender> sender_;
     Edge edge_;
-    /// Kept until it is published: a work need not give something each time.
+    /// Kept until it is published: a work need not produce a message each time.
     std::span<std::byte> loan_;
     std::uint64_t next_ = 1;
 };
@@ -67,9 +67,10 @@ public:
 
     bool on_sample(std::uint64_t woken_ns, std::span<const std::byte> payload,
                    Receiver& receiver) override;
-    /// The newest message, copied; nothing if none has come yet. Valid until the next call.
+    /// Returns a copy of the newest message; nothing if none has come yet. Valid until the next
+    /// call.
     std::optional<work_input> newest();
-    /// Reads on until the end mark, at most until then.
+    /// Reads until the end mark, at most until the deadline.
     void read_to_end(std::uint64_t deadline_ns);
     Receiver& receiver() { return *receiver_; }
     const Tally& tally() const { return tally_; }

@@ -43,7 +43,7 @@ StageJob stage_of(const json& stage) {
     return job;
 }
 
-/// What `read` makes of the line.
+/// Returns the result of `read` for the line.
 template <typename Read>
 auto of_line(const std::string& line, const Read& read) {
     try {

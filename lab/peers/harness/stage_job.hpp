@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of docs/protocols/chain.md: a stage's job, its messages, its account.
+// Messages of docs/protocols/chain.md: a stage's job, its messages, its account.
 #pragma once
 
 #include <array>
@@ -29,18 +29,18 @@ struct StageJob {
     std::filesystem::path work;
     /// JSON.
     std::string parameters;
-    /// Samples of the source after the measured ones.
+    /// Number of samples of the source after the measured ones.
     std::uint64_t cool_down = 0;
-    /// Of the role `stages`: the CPU of its thread.
+    /// For the role `stages`: the CPU of its thread.
     std::optional<int> cpu;
 
-    /// Of the same line as the job. Throws with what is wrong.
+    /// Reads the line of the job. Throws an error text if it is invalid.
     static StageJob parse(const std::string& line);
-    /// Of the role `stages`, in the order in which they start.
+    /// For the role `stages`: returns the stages in the order of their start.
     static std::vector<StageJob> parse_all(const std::string& line);
 };
 
-/// What stands at the beginning of every message.
+/// Fields at the beginning of every message.
 struct MessageHead {
     bool is_end = false;
     std::uint64_t number = 0;
@@ -52,7 +52,7 @@ struct MessageHead {
 
 inline constexpr std::size_t message_head_size = 48;
 
-/// Nothing if it is no message of ours, or less of it than it says.
+/// Returns nothing if it is not one of our messages, or shorter than its length field.
 std::optional<MessageHead> find_message(std::span<const std::byte> payload);
 void write_message_head(std::span<std::byte> payload, const MessageHead& head);
 

@@ -20,9 +20,9 @@ namespace peers {
 namespace {
 
 constexpr std::uint64_t leave_ns = 2'000'000'000U;
-/// A line that is longer is cut: no tool of this kind prints one.
+/// Longer lines are cut; no tool of this kind prints one.
 constexpr std::size_t longest_line = 4096;
-/// Of a shell that does not find a program.
+/// Exit status of a shell that does not find a program.
 constexpr int not_found = 127;
 
 double weighted_median(std::vector<std::pair<double, std::uint64_t>> values) {
@@ -57,7 +57,7 @@ Tool::Tool(const Job& job, std::optional<int> cpu, const std::vector<std::string
         prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
         // The parent process may be gone already.
         if (getppid() != parent) _exit(1);
-        // Settings that were refused were refused to this process, too, which reports them.
+        // The same settings were refused to this process as well, which reports them.
         static_cast<void>(settle(job, cpu));
         for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
         dup2(ends[1], STDOUT_FILENO);
@@ -85,7 +85,7 @@ Tool::Tool(const Job& job, std::optional<int> cpu, const std::vector<std::string
 Tool::~Tool() {
     kill(pid_, SIGTERM);
     const auto deadline = now_ns() + leave_ns;
-    // Read on: one that prints while it leaves must not wait for a reader.
+    // Reads on: a program that prints while it ends must not block on its output.
     while (waitpid(pid_, nullptr, WNOHANG) == 0) {
         if (now_ns() > deadline) {
             kill(pid_, SIGKILL);

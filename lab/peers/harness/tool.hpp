@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that come with a middleware, as child processes: its
-// own latency tool, and what answers it.
+// Programs of a middleware as child processes: its latency tool, and the tool's other end.
 #pragma once
 
 #include <sys/types.h>
@@ -15,23 +14,23 @@
 
 namespace peers {
 
-/// A running program. It does not outlive this process. Used by one thread; made before the process
-/// has others.
+/// A running program. It does not outlive this process. Used by one thread; made while the process
+/// has no other threads.
 class Tool {
 public:
-    /// Starts it on a CPU (nothing: the kernel decides) with the job's priority. `package` is what
-    /// installs it. Throws if it is not there.
+    /// Starts the program on a CPU (no value: the kernel decides) with the job's priority.
+    /// `package` is the Debian package that installs it. Throws if the program does not exist.
     Tool(const Job& job, std::optional<int> cpu, const std::vector<std::string>& command,
          const std::map<std::string, std::string>& environment, const std::string& package);
     Tool(const Tool&) = delete;
     Tool& operator=(const Tool&) = delete;
-    /// Ends it: asked to for 2 s, then killed.
+    /// Ends the program: with SIGTERM, and after 2 s with SIGKILL.
     ~Tool();
 
-    /// The next line that it prints, on either stream; nothing when it has ended or `limit` is
-    /// over.
+    /// Returns the next line on either stream; nothing if the program has ended or `limit` has
+    /// passed.
     std::optional<std::string> line(std::chrono::nanoseconds limit);
-    /// What it printed last, for errors.
+    /// Returns its last line, for error texts.
     const std::string& last_words() const { return last_; }
 
 private:
@@ -49,8 +48,8 @@ struct Interval {
     std::uint64_t n = 0;
 };
 
-/// Of all intervals: the median of each figure, weighted with the number of samples; the mean of
-/// the means. Throws if there is none.
+/// Returns the median of each figure over all intervals, weighted with the number of samples, and
+/// the mean of the means. Throws if there is no interval.
 OwnTool summary(const std::string& name, const std::string& version,
                 const std::vector<Interval>& intervals);
 

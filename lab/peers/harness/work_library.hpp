@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A work of lab/peers/work/work.h, loaded.
+// A loaded work of lab/peers/work/work.h.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,13 @@ namespace peers {
 
 class WorkLibrary {
 public:
-    /// Loads the library and makes the work. Throws with the library's name and what is wrong.
+    /// Loads the library and makes the work. Throws the library's name and the error.
     WorkLibrary(const std::filesystem::path& library, const std::string& parameters);
     WorkLibrary(const WorkLibrary&) = delete;
     WorkLibrary& operator=(const WorkLibrary&) = delete;
     ~WorkLibrary();
 
-    /// Whether there is something to publish. Throws what the work says.
+    /// Returns true if there is a message to publish. Throws the error of the work.
     bool process(work_call& call);
     /// A JSON object.
     std::string report();

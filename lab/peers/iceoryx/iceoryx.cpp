@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using peers::Job;
 using peers::Reliability;
 
-/// Alignment that plain types of images and points want.
+/// Alignment for plain types of images and points.
 constexpr std::uint32_t alignment = 64;
 
 template <typename String>
@@ -34,13 +34,13 @@ iox::capro::ServiceDescription service(const Job& job, const std::string& topic)
     return {IdString_t("bench"), name_of<IdString_t>(job.run_name()), name_of<IdString_t>(topic)};
 }
 
-/// A publisher cannot count its subscribers, so each says when RouDi has connected it.
+/// A publisher cannot count its subscribers, so each subscriber reports when RouDi has connected
+/// it.
 std::filesystem::path connected_file(const Job& job, const std::string& topic, std::size_t index) {
     return job.domain_dir / (topic + "." + std::to_string(index) + ".connected");
 }
 
-/// The variant with a history, as the publisher and the subscriber of iceoryx's own latency tool
-/// have one.
+/// Size of the history of the variant with one, as in iceoryx's own latency tool.
 std::uint64_t history(const Job& job) { return job.variant == "shm_history" ? 1 : 0; }
 
 class Publisher final : public peers::Sender {
@@ -61,7 +61,7 @@ public:
 
     std::span<std::byte> loan() override {
         if (chunk_ == nullptr) {
-            // Nothing is thrown within: iceoryx's functions let no exception through.
+            // iceoryx's functions let no exception through, so this function throws nothing.
             auto loan = publisher_.loan(static_cast<std::uint32_t>(job_.size), alignment);
             if (loan.has_error())
                 throw peers::NotSent("no chunk was free (allocation error " +
@@ -162,7 +162,7 @@ private:
 class IceLink final : public peers::Link {
 public:
     explicit IceLink(const Job& job) : job_(job) {
-        // It must be unique on the machine, and begin as the keeper knows it.
+        // The name must be unique on the machine, and begin with the prefix that the keeper knows.
         const auto name = job.run_name() + "_" + std::to_string(getpid());
         iox::runtime::PoshRuntime::initRuntime(name_of<iox::RuntimeName_t>(name));
     }
@@ -201,8 +201,8 @@ public:
         with_history.title =
             "shared memory, loans, and a history of one, as its own latency tool has it";
         with_history.tuning = true;
-        with_history.settings.push_back({"historyCapacity, historyRequest", "1",
-                                         "as in iceperf, which cannot be told otherwise"});
+        with_history.settings.push_back(
+            {"historyCapacity, historyRequest", "1", "as in iceperf, which has no option for it"});
         if (ice::has_iceperf()) {
             with_history.own_tool = "iceperf";
             with_history.own_tool_wait = peers::WaitKind::spin;

@@ -16,20 +16,21 @@ using namespace std::chrono_literals;
 using peers::Interval;
 
 constexpr std::size_t kilobyte = 1024;
-/// It says an average only. Of several, most are free of what befalls a few round trips.
+/// Number of runs. iceperf prints only an average; the median of several is robust against a few
+/// slow round trips.
 constexpr unsigned times = 9;
 constexpr std::uint64_t round_trips = 2000;
-/// On a machine that others use, too, each time takes seconds.
+/// Limit of the total time. On a busy machine, each run takes seconds.
 constexpr std::uint64_t longest_ns = 8'000'000'000U;
-/// It prints nothing while it measures.
+/// Time-out for output: iceperf prints nothing while it measures.
 constexpr auto silence = 10s;
 
 std::filesystem::path program(const char* name) {
     return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tools" / name;
 }
 
-/// A line of its table: "|                64 |                 0.88 |". A time is half a round
-/// trip.
+/// Parses a line of its table: "|                64 |                 0.88 |". A time is half a
+/// round trip.
 std::optional<Interval> parse(const std::string& line, std::size_t size) {
     static const std::regex form(R"(^\|\s*(\d+) \|\s*([0-9.e+-]+) \|\s*$)");
     std::smatch found;
@@ -47,12 +48,12 @@ Interval once(const peers::Job& job) {
         command.insert(command.end(), what.begin(), what.end());
         return command;
     };
-    // It waits for the other one, which takes its settings from it.
+    // The leader waits for the follower, which takes its settings from the leader.
     peers::Tool leader(job, job.publisher_cpu, with("iceperf-bench-leader"), {}, package);
     peers::Tool follower(job, job.subscriber_cpu(), {program("iceperf-bench-follower")}, {},
                          package);
     std::optional<Interval> measured;
-    // Both are left to end by themselves: killed, they leave locks and sockets behind.
+    // Both must end by themselves: if they are killed, they leave locks and sockets behind.
     while (const auto line = leader.line(silence)) {
         if (!measured) measured = parse(*line, job.size);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// iceoryx's own latency tool. Debian has it as an example in
-// source, which the build compiles as it stands.
+// iceoryx's own latency tool. Debian has its source as an example, and the build compiles it
+// unchanged.
 #pragma once
 
 #include <filesystem>
@@ -10,15 +10,15 @@
 
 namespace ice {
 
-/// Its two programs, in this program's directory. They are missing where the system does not
-/// install the documentation of packages, which includes examples.
+/// Returns true if its two programs are in this program's directory. They are missing if the system
+/// does not install the documentation of packages, which includes examples.
 bool has_iceperf();
 
-/// Payloads in bytes, all of which it measures each time.
+/// Returns the payload sizes in bytes. Each run measures all of them.
 std::vector<std::size_t> iceperf_sizes();
 
-/// Runs it up to nine times for its average of each. RouDi is there, with chunks for the greatest
-/// of its sizes. Blocks for 2 to 8 s, or longer where it alone takes longer.
+/// Runs the tool up to nine times for its average of each size. RouDi must run with chunks for the
+/// largest size. Blocks for 2 to 8 s, or longer if a single run takes longer.
 peers::OwnTool run_iceperf(const peers::Job& job);
 
 }  // namespace ice

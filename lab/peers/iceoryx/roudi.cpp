@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 using peers::now_ns;
 
 constexpr std::uint64_t second_ns = 1'000'000'000U;
-/// The benchmark waits 30 s for a keeper.
+/// Limit for the wait for other runs; the benchmark waits 30 s for a keeper.
 constexpr std::uint64_t turn_limit_ns = 20 * second_ns;
 constexpr std::uint64_t start_limit_ns = 8 * second_ns;
 constexpr std::uint64_t end_limit_ns = 8 * second_ns;
@@ -35,14 +35,15 @@ constexpr std::uint64_t end_limit_ns = 8 * second_ns;
 /// Room for iceoryx's own head of a chunk.
 constexpr std::size_t chunk_head = 256;
 
-/// A name that one process of the machine can have, and that goes with it. Waits until it is free.
+/// Name that only one process of the machine can hold, and that is released when the process ends.
+/// Waits until it is free.
 class Turn {
 public:
     Turn() : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
         constexpr std::string_view name = "driveline-bench-iceoryx";
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
-        // It begins with a zero byte: no file.
+        // The name begins with a zero byte, so it is not a file.
         std::memcpy(address.sun_path + 1, name.data(), name.size());
         const auto length =
             static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -100,8 +101,8 @@ public:
 
 private:
     static void write_configuration(const peers::Job& job, const fs::path& path) {
-        // A queue for each subscriber, a chunk that each looks at, one that is being written, and
-        // one that was published last, which is a history too; for both directions of a ping-pong.
+        // For both directions of a ping-pong: a queue and a chunk in use for each subscriber, a
+        // chunk that is being written, and the last published chunk, which is the history as well.
         const auto chunks = 2 * (job.subscribers * (job.depth + 2) + 4);
         const auto size = (job.size + chunk_head + 63) / 64 * 64;
         std::ofstream file(path);
@@ -117,7 +118,8 @@ private:
             throw std::runtime_error(std::string("cannot start a process for RouDi: ") +
                                      std::strerror(errno));
         if (pid_ == 0) {
-            // It must not outlive its keeper, nor hear the Ctrl-C that is meant for the benchmark.
+            // RouDi must not outlive its keeper, nor get the Ctrl-C that is meant for the
+            // benchmark.
             prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGTERM));
             setpgid(0, 0);
             for (int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_DFL);
@@ -154,8 +156,8 @@ private:
              std::this_thread::sleep_for(5ms)) {
             if (now_ns() > deadline) kill(pid_, SIGKILL);
         }
-        // It aborts if an end was killed that it wants to end. If it was ready, it was the only
-        // RouDi on the machine, so the remaining files are its own.
+        // RouDi aborts if it tries to end a process that was killed. If it was ready, it was the
+        // only RouDi on the machine, so the remaining files are its own.
         if (ready_ && !tidied_up_) {
             std::error_code ignored;
             fs::remove("/dev/shm/iceoryx_mgmt", ignored);

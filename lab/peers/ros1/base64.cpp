@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // XmlRpc++ reserves a line break for every 72 characters of base64, rounded up. Debian builds it
-// with libb64, which breaks lines after 72 characters and once more at the end: where the last line
-// is full, that break has no space, and a NUL byte is sent in its place. The receiver takes the
-// text for incomplete and waits for the rest for ever. Three of 54 header lengths are affected, so
-// whether two nodes connect depended on the lengths of their names. The end that is written here
-// has no break, and takes the place of libb64's in this program.
+// with libb64, which breaks lines after 72 characters and once more at the end. If the last line is
+// full, this last break has no space, and a NUL byte is sent in its place. The receiver takes the
+// text for incomplete and waits forever. Three of 54 header lengths are affected, so whether two
+// nodes connect depends on the lengths of their names. The function below writes no break at the
+// end. It replaces that of libb64 in this program.
 #include "base64.hpp"
 
 extern "C" {
@@ -28,15 +28,15 @@ extern "C" int base64_encode_blockend(char* text, base64_encodestate* state) {
 namespace ros1 {
 
 void check_base64() {
-    // These fill a line.
+    // These bytes fill a line.
     std::array<char, 54> bytes{};
     if (XmlRpc::XmlRpcValue(bytes.data(), static_cast<int>(bytes.size())).toXml().find('\0') ==
         std::string::npos)
         return;
     throw std::runtime_error(
-        "this roscpp writes connection headers that nobody can read (its base64 ends in a NUL "
-        "byte), and the encoder of this program did not take that one's place: measure ros1/tcp, "
-        "or report this with the version of libxmlrpcpp");
+        "this roscpp writes connection headers that no node can read (its base64 ends in a NUL "
+        "byte), and the encoder of this program did not replace it: measure ros1/tcp, or report "
+        "this with the version of libxmlrpcpp");
 }
 
 }  // namespace ros1

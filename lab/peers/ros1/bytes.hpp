@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes as a ROS 1 message: what genmsg would write for `uint8[] bytes`, by hand.
+// Bytes as a ROS 1 message, written by hand: the output of genmsg for `uint8[] bytes`.
 #pragma once
 
 #include <ros/message_traits.h>
@@ -23,7 +23,7 @@ struct IsMessage<ros1::Bytes> : TrueType {};
 
 template <>
 struct MD5Sum<ros1::Bytes> {
-    // Of the definition's text, as genmsg computes it.
+    // MD5 of the definition's text, as genmsg computes it.
     static const char* value() { return "d159f2bd8169d3b3339e6f1fce045c6d"; }
     static const char* value(const ros1::Bytes&) { return value(); }
 };
@@ -57,7 +57,7 @@ struct Serializer<ros1::Bytes> {
     static void read(Stream& stream, ros1::Bytes& message) {
         std::uint32_t size = 0;
         stream.next(size);
-        // It throws if there are not so many.
+        // Throws if there are fewer bytes.
         const auto* from = stream.advance(size);
         message.bytes.assign(from, from + size);
     }

@@ -18,7 +18,7 @@
 
 namespace ros::message_traits {
 
-/// By what message_filters synchronises: the publish time in the head of the message.
+/// Stamp for message_filters: the publish time in the head of the message.
 template <>
 struct TimeStamp<ros1::Bytes> {
     static ros::Time value(const ros1::Bytes& message) {
@@ -52,7 +52,7 @@ public:
     ApproximateTime(const peers::Job& job, const std::vector<std::string>& topics,
                     std::size_t queue, peers::Fusing& fusing)
         : fusing_(fusing), synchronizer_(Policy(static_cast<std::uint32_t>(queue))) {
-        // A callback of the same filter is called in the order of registration: before the policy.
+        // Callbacks of one filter run in the order of registration: this one before the policy.
         (inputs_[I].registerCallback(boost::function<void(const Message&)>(
              [this](const Message& m) { fusing_.on_sample(I, payload_of(m)); })),
          ...);

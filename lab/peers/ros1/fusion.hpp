@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workload `fusion` over message_filters, which is a package of its own: fusion.cpp with it,
-// fusion_missing.cpp without.
+// The workload `fusion` over message_filters, which is a separate package: fusion.cpp is built with
+// it, fusion_missing.cpp without it.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace ros1 {
 
-/// What of it this program can run.
+/// Returns the description of the workload as this program can run it.
 peers::Workload fusion_workload();
-/// A node of the calling process, which has joined the run.
+/// Makes a node in the calling process, which has joined the run.
 std::unique_ptr<peers::Fuser> make_fuser(const peers::Job& job,
                                          const std::vector<std::string>& topics,
                                          const std::string& trigger, std::size_t queue,

@@ -36,9 +36,9 @@ sockaddr_in loopback(unsigned port) {
     return address;
 }
 
-/// A port that is reserved until the master has it: with SO_REUSEADDR, which the master sets too,
-/// it may listen where this socket is only bound, and no other process gets the port in between. A
-/// node of another run would be taken for the master.
+/// A port that is reserved until the master has it. With SO_REUSEADDR, which the master sets as
+/// well, the master may listen on a port that this socket has only bound, and no other process gets
+/// the port in between. Otherwise a node of another run could be taken for the master.
 class Port {
 public:
     Port() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -106,7 +106,8 @@ private:
             throw std::runtime_error(std::string("cannot start a process for the ROS master: ") +
                                      std::strerror(errno));
         if (pid_ > 0) return;
-        // It must not outlive its keeper, nor hear the Ctrl-C that is meant for the benchmark.
+        // The master must not outlive its keeper, nor get the Ctrl-C that is meant for the
+        // benchmark.
         prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
         setpgid(0, 0);
         for (int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_DFL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ROS 1: TCPROS, UDPROS, and the passing of pointers within a process that nodelets live on.
+// ROS 1: TCPROS, UDPROS, and passing of pointers within a process, as nodelets do.
 #include <ros/callback_queue.h>
 #include <ros/ros.h>
 #include <unistd.h>
@@ -19,7 +19,8 @@ namespace {
 using peers::Job;
 using ros1::Bytes;
 
-/// Of a variant over UDP, greatest size of its parts; 0 leaves it to roscpp. Of others, nothing.
+/// Maximum size of fragments for a variant over UDP; 0 leaves it to roscpp. Nothing for other
+/// variants.
 std::optional<int> datagram_size(const Job& job) {
     if (job.variant == "udp") return 0;
     if (job.variant == "udp_500") return 500;
@@ -35,13 +36,13 @@ public:
           publisher_(node.advertise<Bytes>("/" + topic, job.depth)) {}
 
     bool matched(std::size_t receivers) override {
-        // Subscribers of the same process share one subscription, and were made before.
+        // Subscribers of the same process share one subscription, and were made earlier.
         return publisher_.getNumSubscribers() >= (passes_pointers_ ? 1 : receivers);
     }
 
     std::span<std::byte> loan() override {
-        // A pointer that was passed on belongs to its receivers; a message that was copied can be
-        // used again.
+        // A pointer that was passed on belongs to its receivers. A copied message can be used
+        // again.
         if (!message_) message_ = boost::make_shared<Bytes>();
         message_->bytes.resize(size_);
         return std::as_writable_bytes(std::span(message_->bytes));
@@ -101,7 +102,7 @@ public:
     void release() override { message_.reset(); }
 
     void wait(std::chrono::nanoseconds limit) override {
-        // The callback runs here, on the thread that waited.
+        // The callback runs here, on the waiting thread.
         if (!message_)
             queue_.callOne(ros::WallDuration(std::chrono::duration<double>(limit).count()));
     }
@@ -153,8 +154,7 @@ public:
         peers::Variant tcp;
         tcp.name = "tcp";
         tcp.title = "TCPROS on loopback";
-        // Threads of its own receive; a reader that spins on the same CPU would only keep them from
-        // that.
+        // Threads of roscpp receive. A reader that spins on the same CPU would only delay them.
         tcp.waits = {peers::WaitKind::block};
         tcp.reliability = {Reliability::best_effort};
         tcp.max_size = std::size_t{256} << 20;
@@ -174,7 +174,7 @@ public:
         peers::Variant udp = tcp;
         udp.name = "udp";
         udp.title = "UDPROS on loopback";
-        // What the default buffer of a socket holds.
+        // Size of the default buffer of a socket.
         udp.max_size = std::size_t{128} << 10;
         udp.note =
             "loses what does not fit the socket's buffer, which roscpp does not enlarge: larger "

@@ -48,7 +48,7 @@ public:
         }
     }
 
-    /// Likewise, and within bounds.
+    /// As above, with bounds.
     template <typename T>
     T get(const std::string& name, T otherwise, T least, T most) const {
         const auto value = get<T>(name, otherwise);
@@ -78,7 +78,7 @@ private:
 
 using Report = std::map<std::string, std::uint64_t>;
 
-/// Reads values one after the other, wherever they lie.
+/// Reads values one after the other, without alignment.
 class Reader {
 public:
     explicit Reader(const work_input& input) : rest_(input.data, input.size) {}
@@ -130,7 +130,7 @@ public:
         if (!in.empty()) std::memcpy(to.data(), in.data(), in.size_bytes());
     }
 
-    /// Memory of the message, to be written.
+    /// Returns memory of the message, to be written.
     std::span<unsigned char> place(std::size_t count) {
         if (count > all_.size() - used_) {
             throw std::runtime_error("the output needs more than the " +
@@ -149,7 +149,7 @@ private:
     std::size_t used_ = 0;
 };
 
-/// The input at `index`, or what is wrong with the chain.
+/// Returns the input at `index`. Throws an error text if the chain has no such input.
 inline const work_input& input(const work_call& call, std::size_t index) {
     if (index >= call.input_count)
         throw std::runtime_error("this work needs " + std::to_string(index + 1) +
@@ -164,7 +164,7 @@ inline void explain(const char* what, char* error, std::size_t size) {
     error[length] = '\0';
 }
 
-/// Calls what may throw.
+/// Calls a function that may throw.
 template <typename Result, typename Call>
 Result guarded(Result otherwise, char* error, std::size_t size, Call&& call) {
     try {

@@ -15,12 +15,12 @@ use schemars::Schema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A workload, for lists and for checking scenarios.
+/// A workload in the list, also for checking scenarios.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Workload {
     /// Name.
     pub name: &'static str,
-    /// One line.
+    /// Description in one line.
     pub description: &'static str,
     /// All parameters with their defaults.
     pub defaults: Value,
@@ -28,7 +28,7 @@ pub struct Workload {
     pub schema: Schema,
 }
 
-/// An entry of the list, with the types of its parameters gone.
+/// Entry of the list, without the types of its parameters.
 struct Entry {
     name: &'static str,
     list: fn() -> Workload,
@@ -89,7 +89,7 @@ fn find(workload: &str) -> Result<&'static Entry> {
     Ok(entry)
 }
 
-/// All workloads.
+/// Returns all workloads.
 #[must_use]
 pub fn workloads() -> Vec<Workload> {
     ENTRIES.iter().map(|e| (e.list)()).collect()
@@ -123,7 +123,7 @@ mod tests {
                     .lines()
                     .find(|l| l.starts_with(&format!("| `{name}` |")))
                     .unwrap_or_else(|| panic!("{} {name}", w.name));
-                let told = row.split('|').nth(2).unwrap().trim().trim_matches('`');
+                let documented = row.split('|').nth(2).unwrap().trim().trim_matches('`');
                 let number = |v: &Value| v.as_f64().map(|f| f.to_string());
                 let list = |v: &Value| {
                     Some(format!(
@@ -139,7 +139,7 @@ mod tests {
                     .or_else(|| default.as_bool().map(|b| b.to_string()))
                     .or_else(|| default.is_object().then(|| "{}".to_owned()))
                     .unwrap();
-                assert_eq!(told, meant, "{} {name}", w.name);
+                assert_eq!(documented, meant, "{} {name}", w.name);
             }
             let rows = section.lines().filter(|l| l.starts_with("| `")).count();
             assert_eq!(rows, w.defaults.as_object().unwrap().len(), "{}", w.name);

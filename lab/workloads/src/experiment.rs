@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Parameters of a workload, which can run it.
+/// Workload, as its parameters.
 pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
@@ -16,7 +16,7 @@ pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema
     /// Checks conditions that the types cannot express.
     fn verify(&self) -> Result<()>;
 
-    /// Runs it, in a process that does nothing else.
+    /// Runs it, in a process of its own.
     fn run(&self, job: &WorkloadJob) -> Result<Observations>;
 
     /// Runs it with a peer's program.

@@ -42,8 +42,7 @@ enum FusionTrigger {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Fusion {
-    /// Time between samples of each channel, in milliseconds: as many channels as there are
-    /// numbers.
+    /// Time between samples of each channel, in milliseconds: one number for each channel.
     #[schemars(length(min = 2, max = 8))]
     periods_ms: Vec<f64>,
     /// Trigger of the fusing callback.
@@ -51,9 +50,9 @@ pub(crate) struct Fusion {
     /// Length of each sample in bytes.
     #[schemars(range(min = 8, max = 67_108_864))]
     payload_bytes: u32,
-    /// Samples of each channel that `approximate` keeps until their partners come; 0 takes as many
-    /// as the fastest channel brings until the slowest brings one, and two more. With fewer than
-    /// that it finds no partners.
+    /// Number of samples of each channel that `approximate` keeps until their partners arrive. 0
+    /// takes as many as the fastest channel has during one period of the slowest, and two more.
+    /// With fewer, it finds no partners.
     #[schemars(range(max = 256))]
     queue: u32,
 }
@@ -89,8 +88,11 @@ impl FusionPublisher {
         let mut publisher = job.node()?.bytes_publisher(&self.topic, ENCODING, options)?;
         wait_matched(&job.name, 1, Duration::from_secs(20), || publisher.matched())?;
         let window = superior.ready()?;
-        // Neither filled nor read: the way of the samples is observed, not the memory's bandwidth.
-        Ok(self.schedule.publish(&mut publisher, self.payload_bytes, window, |_| {})?.tell())
+        // Neither filled nor read: the path of the samples is observed, not the memory's bandwidth.
+        Ok(self
+            .schedule
+            .publish(&mut publisher, self.payload_bytes, window, |_| {})?
+            .into_observations())
     }
 }
 
@@ -99,7 +101,7 @@ struct Probes {
     window: Window,
     latency: Recorder,
     age: Recorder,
-    /// Of each channel, the time from publishing its sample to the call that fuses it.
+    /// For each channel, the time from publishing its sample to the call that fuses it.
     channels: Vec<Recorder>,
 }
 
@@ -126,7 +128,8 @@ impl Probes {
 
 impl Experiment for Fusion {
     const NAME: &'static str = "fusion";
-    const DESCRIPTION: &'static str = "Fusion of four 4 MiB channels of other processes, by the first channel or by approximate time";
+    const DESCRIPTION: &'static str = "Fusion of four 4 MiB channels of other processes, by the \
+         first channel or by approximate time";
 
     fn verify(&self) -> Result<()> {
         ensure!(
@@ -148,7 +151,8 @@ impl Experiment for Fusion {
         let queue = self.queue();
         ensure!(
             queue <= 256,
-            "'queue' would have to be {queue} for channels of such different 'periods_ms'; at most 256 are kept"
+            "'queue' would have to be {queue} for channels of such different 'periods_ms'; at \
+             most 256 are kept"
         );
         Ok(())
     }
@@ -162,7 +166,7 @@ impl Experiment for Fusion {
                 max_age: None,
             },
         };
-        // And those of one call.
+        // And the samples of one call.
         let max_held = trigger.holds() + 1;
         let context = Context::new(ContextOptions {
             domain_dir: Some(job.domain_dir.clone()),
@@ -252,12 +256,12 @@ impl Experiment for Fusion {
     }
 }
 
-/// The measured time, which begins after the parts have begun.
+/// Returns the measured time, which begins after the parts have started.
 fn window(job: &WorkloadJob) -> Window {
     Window::after(Duration::from_millis(50) + job.warm_up(), job.duration())
 }
 
-/// Notes what makes a run of any system invalid.
+/// Records what makes a run of any system invalid.
 fn judge(o: &mut Observations) {
     if o.counters.get(FUSED) == Some(&0) {
         let remedy = "run longer than the slowest of 'periods_ms', or give a longer 'queue'";
@@ -266,7 +270,7 @@ fn judge(o: &mut Observations) {
 }
 
 impl Fusion {
-    /// Of each channel; the same for every system with the same seed.
+    /// Returns the schedule of each channel; the same for every system with the same seed.
     fn schedules(&self, job: &WorkloadJob) -> Vec<Schedule> {
         let mut phases = Random::new(job.seed, "phases");
         let schedule = |ms: &f64| Schedule::new(Duration::from_secs_f64(ms / 1e3), phases.share());
@@ -287,7 +291,7 @@ impl Fusion {
     }
 }
 
-/// Counters of the fusing node at one time.
+/// Counters of the fusing node at one point in time.
 #[derive(Clone, Debug)]
 struct Counts([(&'static str, u64); 6]);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A process that burns processor time.
+//! A process that uses all processor time of a CPU.
 
 use crate::orders::Superior;
 use anyhow::Result;
@@ -7,7 +7,7 @@ use driveline_bench::observations::Observations;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A process that burns processor time.
+/// A process that uses all processor time of a CPU.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Hog {}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Request for a run and its answer: one line of JSON each.
+//! Job of a run and its answer: one line of JSON each.
 
 use driveline_bench::harness::System;
 use driveline_bench::observations::ObservationFiles;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Version of these lines.
+/// Version of these messages.
 pub const PROTOCOL: u32 = 1;
 
 /// One run of a workload.
@@ -17,10 +17,10 @@ pub struct WorkloadJob {
     pub protocol: u32,
     /// Name of the workload.
     pub workload: String,
-    /// Its parameters; missing ones have their defaults.
+    /// Parameters of the workload; missing ones have their defaults.
     #[serde(default)]
     pub parameters: serde_json::Value,
-    /// Directory of the domain, for this run alone. The requesting process removes it.
+    /// Directory of the domain of this run. The requesting process removes it.
     pub domain_dir: PathBuf,
     /// Existing directory for the files of the observations.
     pub raw_dir: PathBuf,
@@ -28,13 +28,13 @@ pub struct WorkloadJob {
     pub warm_up_ms: u64,
     /// Measured time; milliseconds.
     pub duration_ms: u64,
-    /// For phases, periods and payloads: what is random is the same for the same seed.
+    /// Seed of phases, periods and payloads: the same seed gives the same random numbers.
     #[serde(default)]
     pub seed: u64,
     /// CPUs for all processes of the run; none leaves it to the kernel.
     #[serde(default)]
     pub cpus: Vec<usize>,
-    /// Peer whose program runs the parts of the workload; none: they are this program's own, over
+    /// Peer whose program runs the parts of the workload; none: this program runs them over
     /// Driveline.
     #[serde(default)]
     pub peer: Option<WorkloadPeer>,
@@ -65,12 +65,12 @@ impl WorkloadJob {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum WorkloadEvent {
-    /// It was observed.
+    /// The run was observed to its end.
     Done {
         /// Observations of the run.
         observations: ObservationFiles,
     },
-    /// It could not be run.
+    /// The run failed.
     Failed {
         /// Cause and remedy.
         error: String,

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Workloads: graphs of Driveline that are run and observed.
+//! Workloads: graphs of Driveline that run and are observed.
 //!
 //! Each is one experiment of the literature, built on Driveline's public interface: nodes,
 //! triggers, executors, and real processes where the experiment has them. The result of a run is
-//! [`Observations`](driveline_bench::observations::Observations): named series and counters;
-//! other programs make percentiles and pictures.
+//! [`Observations`](driveline_bench::observations::Observations): named series and counters. Other
+//! programs compute percentiles and plots.
 //!
-//! A run is a process of its own ([`workload_main`]), so that one cannot disturb the next, and so
+//! Each run has its own process ([`workload_main`]), so that runs do not disturb each other, and so
 //! that the measuring process can end it. [`workloads`] lists the workloads; [`check`] reports
-//! errors in parameters before anything is started.
+//! errors in parameters before anything starts.
 //!
-//! Programs of other middleware run the parts of a workload if they announce it
-//! ([`WorkloadPeer`]): so far the fusion.
+//! Programs of other middleware run the parts of a workload if they announce it ([`WorkloadPeer`]).
+//! So far, that is the fusion.
 //!
 //! Not here: repetitions, statistics.
 //!
 //! ```
 //! use serde_json::json;
 //! assert!(driveline_workloads::check("refsys", &json!({"executor": "multi_threaded"})).is_ok());
-//! let error = driveline_workloads::check("refsys", &json!({"exekutor": "multi_threaded"})).unwrap_err();
+//! let misspelt = json!({"exekutor": "multi_threaded"});
+//! let error = driveline_workloads::check("refsys", &misspelt).unwrap_err();
 //! assert!(error.to_string().contains("exekutor"));
 //! ```
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The workloads alone, for tests; people use `driveline bench`.
+//! Only the workloads, for tests; users call `driveline bench`.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Assignment of a part's process, and what both sides say during a run, a line of JSON each.
+//! Assignment of a part's process, and the messages of both sides during a run, a line of JSON
+//! each.
 
 use crate::record::Window;
 use anyhow::{Result, anyhow, bail};
@@ -23,7 +24,7 @@ pub(crate) struct Assignment {
 }
 
 impl Assignment {
-    /// A node of the part's own in the run's domain.
+    /// Makes a node of the part in the run's domain.
     pub(crate) fn node(&self) -> Result<driveline::Node> {
         let options = driveline::ContextOptions {
             domain_dir: Some(self.domain_dir.clone()),
@@ -37,11 +38,11 @@ impl Assignment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub(crate) enum Order {
-    /// Begin, and count what happens in the window.
+    /// Begins, and counts events in the window.
     Begin { window: Window },
-    /// Write nonsense over the own segment.
+    /// Fills its own segment with random bytes.
     Scribble { epoch: u64 },
-    /// End.
+    /// Ends.
     End,
 }
 
@@ -51,17 +52,17 @@ pub(crate) enum Order {
 pub(crate) enum Said {
     /// It waits for the order to begin.
     Ready,
-    /// Its segment is full of nonsense since then.
+    /// Its segment was filled with random bytes at this time.
     Scribbled { epoch: u64, time_ns: u64 },
-    /// The first whole sample of an epoch came.
+    /// The first undamaged sample of an epoch arrived.
     First { epoch: u64, time_ns: u64 },
-    /// It is done.
+    /// It has finished.
     Done { observations: ObservationFiles },
-    /// It cannot go on.
+    /// It cannot continue.
     Failed { error: String },
 }
 
-/// A part's end of the conversation.
+/// A part's connection to the process that gives orders.
 pub(crate) struct Superior {
     pub(crate) orders: Receiver<Order>,
 }
@@ -77,12 +78,12 @@ impl Superior {
         }
     }
 
-    /// Waits for the order to end, or for the end of who gives it.
+    /// Waits for the order to end, or for the end of the process that gives it.
     pub(crate) fn wait_for_end(&self) {
         while !matches!(self.orders.recv(), Ok(Order::End) | Err(_)) {}
     }
 
-    /// The next order, if one comes within this time.
+    /// Returns the next order, if one comes within this time.
     pub(crate) fn order(&self, within: Duration) -> Option<Order> {
         match self.orders.recv_timeout(within) {
             Ok(order) => Some(order),
@@ -92,7 +93,8 @@ impl Superior {
     }
 }
 
-/// Says something to the superior. If that is gone, the process ends. Any thread.
+/// Sends a message to the process that gives orders. If that has ended, this process ends. May be
+/// called on any thread.
 pub(crate) fn say(said: &Said) {
     let line = serde_json::to_string(said).unwrap_or_default();
     let mut out = std::io::stdout().lock();
@@ -101,7 +103,7 @@ pub(crate) fn say(said: &Said) {
     }
 }
 
-/// Waits until an endpoint has found this many others.
+/// Waits until an endpoint is matched with this many others.
 pub(crate) fn wait_matched(
     what: &str,
     wanted: usize,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes of a run in addition to its own: their roles, and the messages of both sides, a line
-//! of JSON each.
+//! Additional processes of a run: their roles, and the messages of both sides, a line of JSON each.
 
 use crate::faults::{FaultReader, FaultWriter};
 use crate::fusion::FusionPublisher;

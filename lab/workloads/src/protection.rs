@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A camera and several subscribers next to processes that burn processor time: what the real-time
-//! keys of a graph file do for the slowest subscriber.
+//! A camera and several subscribers next to processes that use processor time: the effect of the
+//! real-time keys of a graph file on the slowest subscriber.
 //!
-//! Driveline's own launcher runs the graph twice, each for half of the time: as it is, and with the
-//! keys on the executor of the subscriber that was the slowest. Nothing else sets a priority or a
-//! core. Both graph files stay next to the results.
+//! Driveline's own launcher runs the graph twice, each for half of the time: without keys, and with
+//! the keys on the executor of the subscriber that was the slowest. Nothing else sets a priority or
+//! a CPU. Both graph files stay next to the results.
 
 use crate::chain::{READER_CLASS, SOURCE_CLASS, classes, text};
 use crate::children::Children;
@@ -40,7 +40,7 @@ const MAIN: &str = "main";
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Protection {
-    /// Subscribers, a module each.
+    /// Number of subscribers, a module each.
     #[schemars(range(min = 2, max = 64))]
     subscribers: u32,
     /// Length of each image in bytes.
@@ -49,13 +49,14 @@ pub(crate) struct Protection {
     /// Images per second.
     #[schemars(range(min = 0.1, max = 10_000.0))]
     rate_hz: f64,
-    /// Processes that burn processor time, at normal priority. They do not belong to the graph.
+    /// Number of processes that use processor time, at normal priority. They do not belong to the
+    /// graph.
     #[schemars(range(max = 256))]
     hogs: u32,
-    /// Keys of the executor of the slowest subscriber in the second half, as a graph file has them
-    /// under `schedule`.
+    /// Keys of the executor of the slowest subscriber in the second half, as under `schedule` in a
+    /// graph file.
     schedule: Schedule,
-    /// The key of its module.
+    /// Key `lock_memory` of its module.
     lock_memory: bool,
 }
 
@@ -77,7 +78,7 @@ fn subscriber(i: usize) -> String {
 }
 
 impl Protection {
-    /// The graph file. `with_keys`: the subscriber that has them.
+    /// Returns the graph file. `with_keys`: the subscriber with the keys.
     fn graph(&self, library: &Path, with_keys: Option<usize>) -> GraphFile {
         let integer = |n: u64| ParameterValue::Integer(i64::try_from(n).unwrap_or(i64::MAX));
         let component = |class: &str| ComponentSpec {
@@ -188,7 +189,7 @@ impl Protection {
     }
 }
 
-/// Takes what the launcher reports.
+/// Collects the launcher's reports.
 struct Half {
     warm_up: Duration,
     duration: Duration,
@@ -205,7 +206,7 @@ struct Half {
 }
 
 impl Half {
-    /// The subscriber with the greatest median; one that received nothing is slower than any.
+    /// Returns the subscriber with the largest median; one that received nothing is the slowest.
     fn slowest(&self) -> usize {
         let median = |points: &[Point]| {
             let mut values: Vec<u64> = points.iter().map(|p| p.value).collect();
@@ -221,7 +222,7 @@ impl Half {
     }
 
     /// Adds the transport of one subscriber, and that of the others together.
-    fn tell(self, slowest: usize, how: &str, o: &mut Observations) {
+    fn add_to(self, slowest: usize, how: &str, o: &mut Observations) {
         let mut others = Vec::new();
         for (i, points) in self.transport.into_iter().enumerate() {
             match i == slowest {
@@ -323,8 +324,8 @@ impl Experiment for Protection {
         let slowest = without_keys.slowest();
         let with_keys = self.half(job, "graph-with-keys", Some(slowest))?;
         let mut o = Observations::default();
-        without_keys.tell(slowest, "without keys", &mut o);
-        with_keys.tell(slowest, "with keys", &mut o);
+        without_keys.add_to(slowest, "without keys", &mut o);
+        with_keys.add_to(slowest, "with keys", &mut o);
         o.counters.insert("slowest subscriber".into(), slowest as u64);
         Ok(o)
     }

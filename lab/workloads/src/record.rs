@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Observations while they are made: memory is reserved before, and what does not fit is counted.
+//! Recording of observations: memory is reserved in advance, and observations beyond it are
+//! counted.
 
 use driveline::types::MonotonicNs;
 use driveline_bench::observations::{Observations, Point, Quantity};
@@ -16,7 +17,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// From `warm_up` after now, for `duration`.
+    /// Returns the window that begins `warm_up` from now and lasts for `duration`.
     pub(crate) fn after(warm_up: Duration, duration: Duration) -> Self {
         let from = MonotonicNs::now() + warm_up;
         Self { from_ns: from.0, until_ns: (from + duration).0 }
@@ -39,14 +40,14 @@ impl Window {
     }
 }
 
-/// Sleeps until a time on `CLOCK_MONOTONIC`; not at all if it is past.
+/// Sleeps until a time on `CLOCK_MONOTONIC`; returns at once if it has passed.
 pub(crate) fn sleep_until(time_ns: u64) {
     while let left @ 1.. = time_ns.saturating_sub(MonotonicNs::now().0) {
         std::thread::sleep(Duration::from_nanos(left));
     }
 }
 
-/// A series that callbacks add to. Clones are the same series; adding does not allocate.
+/// Series to which callbacks add observations. Clones share it; adding does not allocate.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     points: Arc<Mutex<Vec<Point>>>,
@@ -55,7 +56,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// With room for what comes `per_second` in `duration`, twice.
+    /// Makes a series with room for twice the expected number of observations.
     pub(crate) fn new(per_second: f64, duration: Duration) -> Self {
         let room = (2.0 * per_second * duration.as_secs_f64()).min(8e6) as usize + 64;
         Self {
@@ -74,7 +75,7 @@ impl Recorder {
         }
     }
 
-    /// Hands the series over. What did not fit makes the run invalid.
+    /// Adds the series to the observations. If some did not fit, the run is invalid.
     pub(crate) fn finish(&self, subject: &str, quantity: Quantity, into: &mut Observations) {
         let points =
             std::mem::take(&mut *self.points.lock().unwrap_or_else(PoisonError::into_inner));
@@ -88,7 +89,7 @@ impl Recorder {
     }
 }
 
-/// Random numbers for phases and payloads: the same seed and purpose give the same on every
+/// Random numbers for phases and payloads: the same seed and purpose give the same numbers on every
 /// machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(stats::Random);
@@ -102,7 +103,7 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// At least 0, below 1.
+    /// Returns a number of at least 0 and below 1.
     pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishing at times that were set beforehand, whatever happens to the samples (open loop).
+//! Publishing at fixed times, whatever happens to the samples (open loop).
 
 use crate::deliveries::{MESSAGES_NOT_SENT, MESSAGES_SCHEDULED, MESSAGES_SENT};
 use crate::record::{Window, sleep_until};
@@ -14,8 +14,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     pub(crate) period_ns: u64,
-    /// From the beginning of the measured time until the first sample in it: so phases of several
-    /// publishers to each other are the same in every run with the same seed.
+    /// Time from the beginning of the measured time to its first sample. So the phases of several
+    /// publishers are the same in every run with the same seed.
     pub(crate) phase_ns: u64,
 }
 
@@ -24,14 +24,15 @@ pub(crate) struct Schedule {
 pub(crate) struct Sent {
     pub(crate) scheduled: u64,
     pub(crate) sent: u64,
-    /// Their time, and that of the next one, had passed before their turn came.
+    /// Number of samples for which their own time and that of the next one had passed before they
+    /// could be sent.
     pub(crate) not_sent: u64,
-    /// In addition: sent before the measured time.
+    /// Number of samples sent before the measured time, in addition.
     pub(crate) sent_before: u64,
 }
 
 impl Schedule {
-    /// At a rate, with a phase that is a share of the period.
+    /// Makes a schedule with a rate, and with a phase as a share of the period.
     pub(crate) fn new(period: Duration, phase: f64) -> Self {
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
         Self { period_ns, phase_ns: (period_ns as f64 * phase) as u64 }
@@ -43,8 +44,8 @@ impl Schedule {
         due - due.saturating_sub(now) / self.period_ns * self.period_ns
     }
 
-    /// Publishes samples of `bytes` bytes whose first word is when they were due, until the run no
-    /// longer counts. `fill` writes the rest.
+    /// Publishes samples of `bytes` bytes, whose first word is their due time, until the end of the
+    /// measured time. `fill` writes the rest.
     pub(crate) fn publish(
         self,
         publisher: &mut RawPublisher,
@@ -76,7 +77,7 @@ impl Schedule {
 }
 
 impl Sent {
-    pub(crate) fn tell(self) -> Observations {
+    pub(crate) fn into_observations(self) -> Observations {
         let mut o = Observations::default();
         for (name, n) in [
             (MESSAGES_SCHEDULED, self.scheduled),
@@ -106,7 +107,7 @@ mod tests {
             let due = schedule.first_due(now, window);
             assert!((now..now + 30).contains(&due) && (1007 - due).is_multiple_of(30), "{now}");
         }
-        // One that begins late begins with the window.
+        // A schedule that begins late starts within the window.
         assert_eq!(schedule.first_due(1500, window), 1007);
     }
 }

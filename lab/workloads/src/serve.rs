@@ -15,13 +15,13 @@ use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Time by which a run may exceed the requested time before it gives up.
+/// Time beyond the requested time after which a run gives up.
 const BEYOND: Duration = Duration::from_secs(60);
 
-/// Entry of the process of a run, for a program that is called with [`WORKLOAD_COMMAND`]: reads a
+/// Entry of the process of a run, for a program called with [`WORKLOAD_COMMAND`]. Reads a
 /// [`WorkloadJob`] from standard input, runs it, and answers with a [`WorkloadEvent`] on standard
 /// output. Blocks until then, at most the requested time and a minute. Ends with its parent
-/// process, and takes all processes that it has started with it.
+/// process, together with all processes that it has started.
 #[must_use]
 pub fn workload_main() -> ExitCode {
     let mut arguments = std::env::args_os().skip_while(|a| a != WORKLOAD_COMMAND).skip(1);

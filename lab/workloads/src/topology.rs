@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Many nodes, a process each, in one of three shapes: pairs, one to all, all to one.
 //!
-//! A message is in time if its callback begins within the deadline after it was due; else it is
-//! late, lost, or was never sent because its publisher did not come to it.
+//! A message is in time if its callback begins within the deadline after it was due. Otherwise it
+//! is late, lost, or was not sent because its publisher was too slow.
 
 use crate::children::{Children, PATIENCE};
 use crate::deliveries::{ALL, DUE, IN_TIME, LATE, LOST, SCHEDULED, SUBSCRIPTIONS};
@@ -28,19 +28,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 const ENCODING: &str = "topology";
-/// After the last message was sent, a subscriber waits until nothing has come for this long.
+/// Time without messages after which a subscriber ends, once the last message was sent.
 const DRAINED: Duration = Duration::from_millis(500);
 
 /// Shape of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Shape {
-    /// Pairs, each with a topic of its own.
+    /// Pairs, each with its own topic.
     #[default]
     T1,
-    /// One publisher, all others subscribe.
+    /// One publisher to which all others subscribe.
     T2,
-    /// One node subscribes to each of the others.
+    /// One node that subscribes to all others.
     T3,
 }
 
@@ -51,7 +51,7 @@ enum ExecutorKind {
     /// One thread.
     #[default]
     SingleThreaded,
-    /// As many as `threads` says; different topics at once.
+    /// `threads` threads; different topics run at the same time.
     MultiThreaded,
 }
 
@@ -61,7 +61,7 @@ enum ExecutorKind {
 pub(crate) struct Topology {
     /// Shape of the connections.
     topology: Shape,
-    /// Nodes; an even number for `t1`.
+    /// Number of nodes; even for `t1`.
     #[schemars(range(min = 2, max = 128))]
     nodes: u32,
     /// Length of each message in bytes, in addition to the 16 bytes of due time and number.
@@ -70,7 +70,7 @@ pub(crate) struct Topology {
     /// Messages of each publisher per second.
     #[schemars(range(min = 0.1, max = 10_000.0))]
     rate_hz: f64,
-    /// A message is late from here on, in milliseconds after it was due; 0 takes the period.
+    /// Deadline in milliseconds after the due time; 0 takes the period.
     #[schemars(range(min = 0.0, max = 10_000.0))]
     deadline_ms: f64,
     /// Assignment of callbacks to threads.
@@ -111,7 +111,7 @@ pub(crate) struct TopologyPublisher {
 /// A subscribing node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TopologySubscriber {
-    /// Topic of each subscription, and what it is called in the observations.
+    /// Topic of each subscription, and its name in the observations.
     topics: Vec<(String, String)>,
     threads: usize,
     deadline_ns: u64,
@@ -119,7 +119,7 @@ pub(crate) struct TopologySubscriber {
     crunch: Crunch,
 }
 
-/// Bytes in front of each message.
+/// Size of the head of each message in bytes.
 const HEAD: usize = 16;
 
 impl TopologyPublisher {
@@ -147,9 +147,9 @@ impl TopologyPublisher {
             rest.copy_from_slice(payload.get(..rest.len()).unwrap_or_default());
         };
         let sent = self.schedule.publish(&mut publisher, self.bytes, window, fill)?;
-        // Its memory must last until everybody has read.
+        // Its memory must last until all subscribers have read.
         superior.wait_for_end();
-        let mut o = sent.tell();
+        let mut o = sent.into_observations();
         o.counters.insert(SCHEDULED.into(), sent.scheduled * self.subscriptions as u64);
         o.counters.insert(DUE.into(), sent.sent * self.subscriptions as u64);
         o.counters.insert(
@@ -160,7 +160,7 @@ impl TopologyPublisher {
     }
 }
 
-/// Deliveries of one node: while the run counts, and before.
+/// Deliveries of one node, within the measured time and before it.
 #[derive(Default)]
 struct Deliveries {
     in_time: AtomicU64,
@@ -233,7 +233,7 @@ impl TopologySubscriber {
     }
 }
 
-/// Waits until nothing has come for a while, not for ever.
+/// Waits until no messages have come for a while, with a limit.
 fn drain(handles: &[CallbackHandle]) {
     let count = || handles.iter().map(|h| h.stats().invocations).sum::<u64>();
     let mut before = count();
@@ -290,7 +290,7 @@ impl Experiment for Topology {
     fn run(&self, job: &WorkloadJob) -> Result<Observations> {
         let crunch = Crunch::calibrated(Duration::from_secs_f64(self.crunch_ms / 1e3))?;
         let mut children = Children::new(job)?;
-        // All at once: a hundred processes one after the other take their time.
+        // All at the same time: starting a hundred processes one after the other takes long.
         let subscribers: Vec<usize> = self
             .subscribers(crunch)
             .into_iter()
@@ -316,28 +316,28 @@ impl Experiment for Topology {
         let mut o = Observations::default();
         Watcher::start(children.processes().collect(), window)?.finish(&mut o);
         std::thread::sleep(DRAINED);
-        // Publishers first: what comes after a subscriber's account is in no account.
+        // Publishers first: messages sent after a subscriber's account would be in no account.
         for part in publishers.into_iter().chain(subscribers) {
             children.order(part, Order::End);
             children.finish(part, PATIENCE, &mut o)?;
         }
         close_account(&mut o)?;
-        tell_all(&mut o);
+        record_all(&mut o);
         Ok(o)
     }
 }
 
-/// Records the latencies of all subscriptions together, in addition to those of each: the summary
-/// is not that of the first subscription.
-fn tell_all(o: &mut Observations) {
+/// Records the latencies of all subscriptions together, in addition to those of each, so that the
+/// summary is not only that of the first one.
+fn record_all(o: &mut Observations) {
     let latencies = o.series.iter().filter(|s| s.quantity == Quantity::Latency);
     let mut points: Vec<_> = latencies.flat_map(|s| s.points.iter().copied()).collect();
     points.sort_by_key(|p| p.time_ns);
     o.put(ALL, Quantity::Latency, points);
 }
 
-/// Adds totals from the counters of all ends, and compares them with the subscriptions' own counts:
-/// they count missed samples by the numbers of received samples.
+/// Adds totals from the counters of all ends, and compares them with the subscriptions' own counts,
+/// which come from the numbers of received samples.
 fn close_account(o: &mut Observations) -> Result<()> {
     let of = |name: &str| o.counters.get(name).copied().unwrap_or(0);
     let (due, came) = (of(DUE), of(IN_TIME) + of(LATE));
@@ -348,14 +348,16 @@ fn close_account(o: &mut Observations) -> Result<()> {
     );
     if came > due || came_before > due_before {
         bail!(
-            "{came} messages were delivered where {due} were due, and {came_before} of {due_before} in the warm-up: the count is wrong"
+            "{came} messages were delivered where {due} were due, and {came_before} of \
+             {due_before} in the warm-up: the count is wrong"
         );
     }
     let (lost, lost_before) = (due - came, due_before - came_before);
     o.counters.insert(LOST.into(), lost);
     if lost + lost_before != missed {
         o.invalid.push(format!(
-            "the account does not close: {lost} messages did not come, and {lost_before} in the warm-up, but subscriptions missed {missed}"
+            "the account does not close: {lost} messages did not come, and {lost_before} in the \
+             warm-up, but subscriptions missed {missed}"
         ));
     }
     Ok(())

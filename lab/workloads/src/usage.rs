@@ -9,17 +9,17 @@ use driveline_bench::observations::{Observations, Point, Quantity};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time between two looks.
+/// Sampling interval.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// A thread that looks at processes.
+/// Thread that samples the use of processes.
 pub(crate) struct Watcher {
     thread: JoinHandle<Observations>,
 }
 
 impl Watcher {
-    /// Looks at processes, by name and id, while the run counts. One that ends meanwhile is looked
-    /// at no more.
+    /// Samples processes, by name and id, within the measured time. A process that ends is no
+    /// longer sampled.
     pub(crate) fn start(processes: Vec<(String, u32)>, window: Window) -> Result<Self> {
         let body = move || watch(processes, window);
         let thread = std::thread::Builder::new()
@@ -29,7 +29,7 @@ impl Watcher {
         Ok(Self { thread })
     }
 
-    /// Waits until the run no longer counts, and hands over what was seen.
+    /// Waits until the end of the measured time, and adds the samples.
     pub(crate) fn finish(self, into: &mut Observations) {
         if let Ok(seen) = self.thread.join() {
             for s in seen.series {
@@ -49,7 +49,7 @@ fn watch(processes: Vec<(String, u32)>, window: Window) -> Observations {
         .collect();
     let mut next = window.from_ns;
     while next < window.until_ns {
-        // The last interval is as long as is left.
+        // The last interval is shorter.
         next = (next + INTERVAL.as_nanos() as u64).min(window.until_ns);
         sleep_until(next);
         before.retain_mut(|(name, pid, last)| {
@@ -57,7 +57,7 @@ fn watch(processes: Vec<(String, u32)>, window: Window) -> Observations {
                 return false;
             };
             let time_ns = MonotonicNs::now().0;
-            // Threads that ended have taken their time with them.
+            // The time of ended threads is no longer counted.
             let cpu = used.cpu_ns.saturating_sub(last.cpu_ns);
             o.put(name, Quantity::Cpu, [Point { time_ns, value: cpu }]);
             o.put(

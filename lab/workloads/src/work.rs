@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Work for callbacks: real, always the same, and as long as it is asked to be on this machine.
+//! Work for callbacks: real, repeatable, and of the requested duration on this machine.
 //!
-//! Primes are counted by trial division, as in the public reference system. How far, is found by
-//! the thread's processor time, so that other processes on the machine do not make the work
-//! shorter.
+//! It counts primes by trial division, as the public reference system does. The thread's processor
+//! time determines the limit, so that other processes on the machine do not make the work shorter.
 
 use anyhow::{Result, ensure};
 use rustix::time::{ClockId, clock_gettime};
@@ -11,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Counting goes no further than this: some minutes.
+/// Maximum limit: some minutes.
 const MAX_LIMIT: u32 = 1 << 26;
 /// Number of attempts; the fastest counts.
 const ATTEMPTS: usize = 3;
-/// Number of repeated calibrations if the result is off by more than a twentieth: the machine was
-/// busy.
+/// Maximum number of repeated calibrations, if the result is off by more than a twentieth because
+/// the machine is busy.
 const CALIBRATIONS: usize = 5;
 
-/// A piece of work that takes a certain time alone on a CPU.
+/// Work that takes a certain time alone on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Crunch {
-    /// Primes are counted up to here.
+    /// Limit up to which primes are counted.
     pub(crate) limit: u32,
     /// Number of repetitions, for work that is a multiple of a unit.
     pub(crate) times: u32,
@@ -55,12 +54,13 @@ impl Crunch {
     }
 
     fn calibrate(wanted: u64) -> Result<Self> {
-        // Upwards in steps until it takes too long, then the limit in between.
+        // Upwards in steps until it takes too long, then between the last two limits.
         let mut high = 64;
         while cost_ns(high, ATTEMPTS) < wanted {
             ensure!(
                 high < MAX_LIMIT,
-                "{wanted} ns of work in one callback are more than can be calibrated; give less than a minute"
+                "{wanted} ns of work in one callback are more than can be calibrated; give less \
+                 than a minute"
             );
             high *= 2;
         }
@@ -72,7 +72,7 @@ impl Crunch {
         Ok(Self { limit: high, times: 1, unit_ns: cost_ns(high, ATTEMPTS) })
     }
 
-    /// As many of these as `duration` takes, rounded.
+    /// Returns this work as often as fits into `duration`, rounded.
     pub(crate) fn for_duration(self, duration: Duration) -> Self {
         let times = (duration.as_nanos() as f64 / self.unit_ns.max(1) as f64).round();
         Self { times: times as u32, ..self }
@@ -95,7 +95,7 @@ fn cost_ns(limit: u32, attempts: usize) -> u64 {
     (0..attempts).map(one).min().unwrap_or(0)
 }
 
-/// Processor time of this thread.
+/// Returns the processor time of this thread.
 fn cpu_ns() -> u64 {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
@@ -128,8 +128,7 @@ mod tests {
         (0..20).map(one).min().unwrap()
     }
 
-    /// Processor time, however little of it the machine gives at a time; where even that is
-    /// disturbed, it is done once more.
+    /// Processor time, independent of preemption. If even that is disturbed, the test is repeated.
     #[test]
     fn calibrated_work_takes_as_long_as_was_asked_for() {
         let fits = |us: u64| {

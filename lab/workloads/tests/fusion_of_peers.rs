@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The fusion, short, with the program of each peer that announces it. `make peers-test` runs it on
-//! the peers that `make peers` built.
+//! A short fusion with the program of each peer that announces it. `make peers-test` runs it on the
+//! peers that `make peers` built.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here is the test's result")]
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// The peers that fuse. One that was built without it says why.
+/// Returns the peers that fuse. A program built without the fusion reports the reason.
 fn fusing() -> Vec<WorkloadPeer> {
     let directory = peers::directory().unwrap_or_else(|| panic!("run `make peers-test`"));
     let found = peers::discover(Some(&directory)).unwrap();
@@ -73,7 +73,7 @@ fn peers_fuse_and_tell_what_driveline_tells() {
     let peers = fusing();
     assert!(!peers.is_empty(), "no peer fuses: run `make peers-test`");
     for peer in peers {
-        // A slow machine has longer.
+        // A slow machine gets more time.
         let runs = [700, 4200, 25_200].into_iter().map(|ms| run(&peer, ms));
         let o = runs
             .filter(|o| o.counters["fused"] > 0 && o.counters["messages sent"] > 0)
@@ -86,7 +86,7 @@ fn peers_fuse_and_tell_what_driveline_tells() {
             sent + o.counters["messages scheduled but not sent"],
             o.counters["messages scheduled"]
         );
-        // At the borders of the time that counts a few belong to either side.
+        // At the borders of the measured time, a few samples may count on either side.
         assert!(received > 0 && received + drops <= sent + 40, "{:?}", o.counters);
         series(&o, "fusion", Quantity::Cpu);
         series(&o, "publisher 3", Quantity::ResidentMemory);

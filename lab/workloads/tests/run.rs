@@ -19,7 +19,7 @@ fn start(
     start_with(workload, parameters, duration_ms, dir, Value::Null)
 }
 
-/// Starts a run with a peer, if it is not null.
+/// Starts a run with a peer, unless it is null.
 fn start_with(
     workload: &str,
     parameters: Value,
@@ -51,7 +51,7 @@ fn start_with(
     (child, input)
 }
 
-/// Runs a workload and gives what it said and its directory.
+/// Runs a workload and returns its answer and its directory.
 fn answer(
     workload: &str,
     parameters: Value,
@@ -65,8 +65,8 @@ fn answer(
     (serde_json::from_str(&text).unwrap(), out.status.success(), dir)
 }
 
-/// Runs a workload that gives the series that are `needed`; a slow machine, which has nothing to
-/// show for so short a time, does so again and for longer.
+/// Runs a workload that must have the series `needed`. A slow machine without results repeats it
+/// for longer.
 fn run(
     workload: &str,
     parameters: Value,
@@ -141,8 +141,7 @@ fn the_reference_system_runs_on_every_executor_and_its_account_closes() {
             &needed,
         );
         let latency = series(&o, "hot path", Quantity::Latency);
-        // Four steps of work lie on the way; how long each takes, a busy machine changes from one
-        // moment to the next.
+        // The path has four steps of work, whose duration changes on a busy machine.
         let least = o.counters["crunch ns"] / 2;
         assert!(latency.points.iter().all(|p| p.value > least), "{executor}: {latency:?}");
         series(&o, "BehaviorPlanner", Quantity::PeriodDeviation);
@@ -154,26 +153,26 @@ fn the_reference_system_runs_on_every_executor_and_its_account_closes() {
         }
         let [sent, received, replaced] = ACCOUNT.map(|c| o.counters[c]);
         assert!(received > 0 && received + replaced <= sent, "{:?}", o.counters);
-        // One unread sample on each edge at most; between processes there may be more, see below.
+        // At most one unread sample on each edge; between processes there may be more, see below.
         assert!(reach == "host" || sent <= received + replaced + EDGES, "{:?}", o.counters);
     }
 }
 
 const ACCOUNT: [&str; 3] = ["sent to triggers", "received by triggers", "replaced before triggers"];
-/// Of the reference system, without the planner's.
+/// Number of edges of the reference system, without the planner's.
 const EDGES: u64 = 23;
 
 #[test]
 fn what_the_reference_system_replaces_between_processes_is_what_its_subscriptions_missed() {
-    // 2.85 CPUs of work for one thread, for a machine may be faster during the run than it was when
-    // the work was calibrated.
+    // 2.85 CPUs of work for one thread, with a margin: a machine may be faster during the run than
+    // during the calibration.
     let parameters = json!({"executor": "single_threaded", "reach": "host", "crunch_ms": 15.0});
     let closes = |_| {
         let o = run("refsys", parameters.clone(), 700, &[]);
         let [sent, received, replaced] = ACCOUNT.map(|c| o.counters[c]);
         assert!(replaced > 0, "one thread came after all: {:?}", o.counters);
-        // What waited at the end is not known to be replaced, if it was. A machine that stood still
-        // just then has more of it.
+        // Replacements among waiting samples are unknown at the end. A machine that stood still
+        // just then has more of them.
         sent <= received + replaced + EDGES
     };
     assert!((0..5).any(closes));
@@ -226,7 +225,7 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
             sent + o.counters["messages scheduled but not sent"],
             o.counters["messages scheduled"]
         );
-        // At the borders of the time that counts a few belong to either side.
+        // At the borders of the measured time, a few samples may count on either side.
         assert!(received + drops <= sent + 40, "{:?}", o.counters);
         series(&o, "fusion", Quantity::Latency);
         series(&o, "publisher 3", Quantity::Cpu);
@@ -240,7 +239,8 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
                 .all(|(age, latency)| age.value >= latency.value),
             "what is oldest is not younger"
         );
-        // A box per channel: the newest of a call is its latency, and none is older than its age.
+        // A box for each channel: its latency is that of the newest sample of a call, and none is
+        // older than the age of the call.
         let channels: Vec<_> =
             (0..4).map(|i| series(&o, &format!("channel {i}"), Quantity::Latency)).collect();
         for (n, (age, latency)) in ages.points.iter().zip(&latencies.points).enumerate() {
@@ -251,7 +251,7 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
     }
 }
 
-/// Keeps the protocol of docs/protocols/harness.md, and fuses nothing.
+/// A peer that implements docs/protocols/harness.md without fusing.
 const PEER: &str = r#"#!/bin/sh
 read -r job
 echo "$job" >> "${0%/*}/jobs"
@@ -272,7 +272,8 @@ esac
 fn run_on_peer(workload: &str, parameters: Value) -> (WorkloadEvent, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("peer");
-    // Another process writes it: a program that this one holds open cannot be started.
+    // Another process writes it: a program that this process holds open for writing cannot be
+    // started.
     let write = ["-c", r#"printf '%s' "$1" > "$0" && chmod 755 "$0""#];
     assert!(Command::new("sh").args(write).arg(&program).arg(PEER).status().unwrap().success());
     let peer = json!({"program": program, "system": "mine/tcp", "keeper": true});
@@ -286,7 +287,7 @@ fn a_peer_runs_the_parts_of_a_fusion_with_the_schedules_of_the_seed() {
     let parameters = json!({"trigger": "approximate", "periods_ms": [100, 20]});
     let (answer, dir) = run_on_peer("fusion", parameters);
     let WorkloadEvent::Done { observations } = answer else { panic!("{answer:?}") };
-    // Those of all three parts together.
+    // Counts of all three parts together.
     assert_eq!(observations.counters["fused"], 3);
     assert_eq!(observations.unset, ["a CPU", "a CPU", "a CPU"]);
     let lines = |file: &str| -> Vec<Value> {
@@ -299,7 +300,7 @@ fn a_peer_runs_the_parts_of_a_fusion_with_the_schedules_of_the_seed() {
     assert_eq!(roles[2..], ["fusion_publisher", "fusion_publisher"]);
     let fusing = &jobs[1];
     assert_eq!(fusing["topics"], json!(["channel/0", "channel/1"]));
-    // What the slower channel makes necessary.
+    // As the slower channel requires.
     assert_eq!((&fusing["trigger"], &fusing["queue"]), (&json!("approximate"), &json!(7)));
     for job in &jobs[2..] {
         let period = if job["topic"] == "channel/0" { 100_000_000 } else { 20_000_000 };
@@ -311,7 +312,7 @@ fn a_peer_runs_the_parts_of_a_fusion_with_the_schedules_of_the_seed() {
     let windows: Vec<_> = orders.iter().filter(|o| o["order"] == "begin").collect();
     assert_eq!(windows.len(), 3);
     assert!(windows.iter().all(|w| w["window"] == windows[0]["window"]), "{orders:?}");
-    // The keeper, last.
+    // The keeper ends last.
     assert_eq!(orders.last().unwrap()["order"], "end");
 }
 
@@ -338,7 +339,7 @@ fn topology(parameters: &Value, subject: &str, fan_out: u64) -> u64 {
     assert_eq!(of("messages sent") * fan_out, of("deliveries due"));
     series(&o, subject, Quantity::Latency);
     assert_eq!(of("messages scheduled") * fan_out, of("deliveries scheduled"));
-    // The whole, which is what counts most, and each subscription.
+    // The whole, which matters most, and each subscription.
     let (all, each): (Vec<_>, Vec<_>) = o
         .series
         .iter()
@@ -352,8 +353,8 @@ fn topology(parameters: &Value, subject: &str, fan_out: u64) -> u64 {
     );
     assert_eq!(of_each as u64, of("deliveries in time") + of("deliveries late"));
     series(&o, "publishing node 0", Quantity::Cpu);
-    // Lost is what did not come of what was due. The subscriptions count on their own, over the
-    // whole run.
+    // Lost messages are due ones that did not arrive. The subscriptions count independently, over
+    // the whole run.
     let lost_before = of("deliveries due in warm-up") - of("deliveries in warm-up");
     assert_eq!(
         of("deliveries lost") + lost_before,
@@ -372,7 +373,10 @@ fn every_message_of_a_topology_is_in_time_late_lost_or_was_not_sent() {
         ("t3", "single_threaded", "subscription 2", 1),
         ("t3", "multi_threaded", "subscription 2", 1),
     ] {
-        let parameters = json!({"topology": shape, "executor": executor, "nodes": 4, "payload_bytes": 0, "rate_hz": 100, "threads": 2});
+        let parameters = json!({
+            "topology": shape, "executor": executor, "nodes": 4,
+            "payload_bytes": 0, "rate_hz": 100, "threads": 2
+        });
         topology(&parameters, subject, fan_out);
     }
 }
@@ -383,8 +387,11 @@ fn what_a_slow_callback_does_not_come_to_is_lost_and_missed() {
         ("t2", "single_threaded", "subscriber 0", 2),
         ("t3", "multi_threaded", "subscription 1", 1),
     ] {
-        // Twice as much work as comes, for each callback.
-        let parameters = json!({"topology": shape, "executor": executor, "nodes": 3, "payload_bytes": 0, "rate_hz": 200, "threads": 2, "crunch_ms": 10});
+        // Twice as much work as there is time, for each callback.
+        let parameters = json!({
+            "topology": shape, "executor": executor, "nodes": 3,
+            "payload_bytes": 0, "rate_hz": 200, "threads": 2, "crunch_ms": 10
+        });
         let lost = topology(&parameters, subject, fan_out);
         assert!(lost > 0, "{parameters}");
     }
@@ -406,7 +413,7 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
                 computation > 44_000_000 / 2 && communication > 0,
                 "{deployment}: {computation} {communication}"
             );
-            // On the way, data waits for three timers, which do not know of each other.
+            // On its path, data waits for three timers with independent phases.
             assert!(idle > 0, "{deployment}: a scan waited for no timer");
         }
         // They are 20, 100 and 33 ms apart: half of that would be the mean of many scans.
@@ -419,8 +426,8 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
             "{counters:?}"
         );
         assert_eq!(counters["components"], 18 + 176);
-        let told = o.series.iter().filter(|s| s.quantity == Quantity::ResidentMemory);
-        assert_eq!(told.count(), processes);
+        let memory = o.series.iter().filter(|s| s.quantity == Quantity::ResidentMemory);
+        assert_eq!(memory.count(), processes);
         series(&o, "first command", Quantity::StartUp);
         series(&o, "all modules ready", Quantity::StartUp);
     }
@@ -444,7 +451,7 @@ fn the_slowest_subscriber_is_measured_as_it_is_and_with_its_keys() {
     assert!(o.invalid.is_empty(), "{:?}", o.invalid);
 }
 
-/// Processes that a process has started and that still are.
+/// Returns the living processes that a process has started.
 fn children(pid: u32) -> Vec<u32> {
     let of_thread = |task: std::io::Result<std::fs::DirEntry>| {
         std::fs::read_to_string(task.ok()?.path().join("children")).ok()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Joins the records of the stages of a chain, and checks that nothing is left over.
+//! Joins the records of the stages of a chain, and checks that they account for every message.
 //!
 //! Stages count received and missed messages by the numbers on each edge; their rows list them
 //! origin by origin. Both are checked against each other, so a mistake in either shows.
@@ -13,7 +13,7 @@ use driveline::types::MonotonicNs;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Stamps of one message at one stage, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is none.
+/// Stamps of one message at one stage, in nanoseconds on `CLOCK_MONOTONIC`; 0 for missing ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StageRow {
     /// Number of the source's sample.
@@ -40,7 +40,7 @@ impl StageRow {
         Self { origin, source, published, in_hand, work_start, work_end, before_publish, returned }
     }
 
-    /// All that were taken.
+    /// Returns the stamps that were taken.
     fn stamps(&self) -> impl Iterator<Item = u64> {
         let all = [
             self.source,
@@ -54,7 +54,7 @@ impl StageRow {
         all.into_iter().filter(|ns| *ns > 0)
     }
 
-    /// Returns the time at which the stage was done with it.
+    /// Returns the time at which the stage finished it.
     fn end(&self) -> u64 {
         if self.before_publish > 0 { self.before_publish } else { self.work_end }
     }
@@ -62,13 +62,13 @@ impl StageRow {
 
 /// Report of a stage.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct StageReport {
     pub(crate) end: End,
     pub(crate) stage: StageAccount,
     pub(crate) rows: Vec<StageRow>,
 }
 
-impl Told {
+impl StageReport {
     pub(crate) fn read(mut end: End, most: usize) -> Result<Self> {
         let stage = end.stage.take().context("it reported nothing about its stage")?;
         let rows = read_rows(&stage.rows_file, most)?;
@@ -94,12 +94,12 @@ fn read_rows(path: &Path, most: usize) -> Result<Vec<StageRow>> {
     Ok(rows.iter().map(|row| StageRow::from_words(row.map(u64::from_le_bytes))).collect())
 }
 
-/// Accounts for a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`; `told`
-/// has an entry for each stage of the job, in its order.
-pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observations {
+/// Accounts for a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`.
+/// `reports` has an entry for each stage of the job, in its order.
+pub(crate) fn account(shape: &Shape<'_>, reports: &[StageReport], since_ns: u64) -> Observations {
     let mut o = Observations::default();
     let now_ns = MonotonicNs::now().0;
-    for (index, (stage, t)) in shape.job.stages.iter().zip(told).enumerate() {
+    for (index, (stage, t)) in shape.job.stages.iter().zip(reports).enumerate() {
         let name = &stage.name;
         for text in &t.end.unset {
             o.unset.push(format!("{name}: {text}"));
@@ -110,8 +110,8 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
         for (what, count) in &t.stage.report {
             o.counters.insert(format!("{name}: {what}"), *count);
         }
-        check_totals(shape, told, index, &mut o);
-        check_rows(shape, told, index, &mut o);
+        check_totals(shape, reports, index, &mut o);
+        check_rows(shape, reports, index, &mut o);
         if t.rows.iter().flat_map(StageRow::stamps).any(|ns| !(since_ns..=now_ns).contains(&ns)) {
             o.invalid.push(format!(
                 "the stage '{name}': it has stamps from before the run was started, or that have \
@@ -125,7 +125,7 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
     let sinks: Vec<&str> =
         shape.job.stages.iter().filter(|s| s.output.is_none()).map(|s| s.name.as_str()).collect();
     for &index in &shape.order {
-        let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else {
+        let (Some(stage), Some(t)) = (shape.job.stages.get(index), reports.get(index)) else {
             continue;
         };
         let rows: Vec<&StageRow> = t.rows.iter().filter(counts).collect();
@@ -148,7 +148,7 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
             rows.iter().map(|r| at(r, r.work_start.saturating_sub(r.published))),
         );
         o.put(name, Quantity::Latency, done().map(|r| at(r, r.end().saturating_sub(r.source))));
-        let before = shape.triggered_by(stage).and_then(|w| told.get(w));
+        let before = shape.triggered_by(stage).and_then(|w| reports.get(w));
         let given = before.map_or(0, |w| {
             w.rows.iter().filter(counts).filter(|r| r.before_publish > 0).count() as u64
         });
@@ -186,15 +186,15 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
     o
 }
 
-/// Returns whether these parts make up the total. A sum beyond 64 bits equals no total: a peer may
-/// report any number.
+/// Returns true if these parts add up to the total. A sum beyond 64 bits equals no total: a peer
+/// may report any number.
 fn adds_up(all: u64, parts: &[u64]) -> bool {
     parts.iter().try_fold(0, |sum: u64, part| sum.checked_add(*part)) == Some(all)
 }
 
-/// Checks that the counts of a stage add up, in themselves and with its writers.
-fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observations) {
-    let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else { return };
+/// Checks the counts of a stage, against each other and against those of its writers.
+fn check_totals(shape: &Shape<'_>, reports: &[StageReport], index: usize, o: &mut Observations) {
+    let (Some(stage), Some(t)) = (shape.job.stages.get(index), reports.get(index)) else { return };
     let name = &stage.name;
     let mut wrong = |text: String| o.invalid.push(format!("the stage '{name}': {text}"));
     if !adds_up(t.stage.worked, &[t.rows.len() as u64, missing_rows(t)]) {
@@ -221,7 +221,7 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
         let published = shape
             .writers
             .get(topic.as_str())
-            .and_then(|w| told.get(*w))
+            .and_then(|w| reports.get(*w))
             .map_or(0, |w| w.end.published);
         let (r, m) = (input.received, input.missed);
         if !adds_up(published, &[r, m]) {
@@ -257,20 +257,20 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
     }
 }
 
-/// A source that gave up makes no rows of what it did not make.
-fn missing_rows(t: &Told) -> u64 {
+/// A source that gave up has no rows for the samples that it did not make.
+fn missing_rows(t: &StageReport) -> u64 {
     let noted = t.rows.iter().filter(|r| r.before_publish == 0).count() as u64;
     t.not_sent().saturating_sub(noted.saturating_sub(t.stage.no_output))
 }
 
-/// A stage can work only on what its predecessor published, once and in order.
-fn check_rows(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observations) {
-    let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else { return };
+/// Checks that a stage worked only on messages that its predecessor published, once and in order.
+fn check_rows(shape: &Shape<'_>, reports: &[StageReport], index: usize, o: &mut Observations) {
+    let (Some(stage), Some(t)) = (shape.job.stages.get(index), reports.get(index)) else { return };
     let mut wrong = |text: &str| o.invalid.push(format!("the stage '{}': {text}", stage.name));
     if t.rows.windows(2).any(|w| matches!(w, [x, y] if x.origin >= y.origin)) {
         wrong("messages came twice or out of order");
     }
-    let Some(writer) = shape.triggered_by(stage).and_then(|w| told.get(w)) else { return };
+    let Some(writer) = shape.triggered_by(stage).and_then(|w| reports.get(w)) else { return };
     let given: BTreeMap<u64, &StageRow> =
         writer.rows.iter().filter(|r| r.before_publish > 0).map(|r| (r.origin, r)).collect();
     let fits = |r: &StageRow| {

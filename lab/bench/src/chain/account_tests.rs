@@ -31,13 +31,13 @@ fn job() -> ChainJob {
     }
 }
 
-fn told(
+fn reports(
     rows: Vec<StageRow>,
     published: u64,
     inputs: &[(&str, u64, u64)],
     skipped: u64,
     no_output: u64,
-) -> Told {
+) -> StageReport {
     let stage = StageAccount {
         worked: rows.len() as u64,
         inputs: inputs
@@ -54,12 +54,13 @@ fn told(
         report: [("marks".to_owned(), 7)].into(),
         ..StageAccount::default()
     };
-    Told { end: End { published, ..End::new(Role::Stage, 0) }, stage, rows }
+    StageReport { end: End { published, ..End::new(Role::Stage, 0) }, stage, rows }
 }
 
-/// Nine samples, 1000 apart, the last three to cool down. The middle misses the fourth and gives
-/// nothing for the fifth; the sink skips the first, which comes before anything of its other input.
-fn run() -> Vec<Told> {
+/// Nine samples at intervals of 1000, the last three as cool-down. The middle stage misses the
+/// fourth and has no output for the fifth. The sink skips the first, which comes before any message
+/// of its other input.
+fn run() -> Vec<StageReport> {
     let source: Vec<_> = (1..=9)
         .map(|n| StageRow {
             origin: n,
@@ -99,15 +100,15 @@ fn run() -> Vec<Told> {
         })
         .collect();
     vec![
-        told(source, 10, &[], 0, 0),
-        told(middle, 8, &[("x", 9, 1)], 0, 1),
-        told(sink, 0, &[("y", 8, 0), ("x", 7, 3)], 1, 0),
+        reports(source, 10, &[], 0, 0),
+        reports(middle, 8, &[("x", 9, 1)], 0, 1),
+        reports(sink, 0, &[("y", 8, 0), ("x", 7, 3)], 1, 0),
     ]
 }
 
-fn accounted(told: &[Told]) -> Observations {
+fn accounted(reports: &[StageReport]) -> Observations {
     let job = job();
-    account(&Shape::new(&job).unwrap(), told, 0)
+    account(&Shape::new(&job).unwrap(), reports, 0)
 }
 
 fn values(o: &Observations, subject: &str, quantity: Quantity) -> Vec<u64> {
@@ -120,7 +121,7 @@ fn what_arrives_and_what_does_not_adds_up_without_the_warm_up() {
     let o = accounted(&run());
     assert_eq!(o.invalid, Vec::<String>::new());
     let counters: Vec<(&str, u64)> = o.counters.iter().map(|(n, c)| (n.as_str(), *c)).collect();
-    // Of 3, 4, 5, 6: 4 is lost on its way to the middle, which gives nothing for 5.
+    // Of 3, 4, 5, 6: 4 is lost before the middle stage, which has no output for 5.
     assert_eq!(
         counters,
         [
@@ -142,17 +143,16 @@ fn what_arrives_and_what_does_not_adds_up_without_the_warm_up() {
     assert_eq!(values(&o, "middle", Quantity::Computation), [103; 2]);
     assert_eq!(values(&o, "sink", Quantity::Communication), [3; 2]);
     assert_eq!(values(&o, "sink", Quantity::Computation), [37; 2]);
-    // Publishing, 110 until the middle has published, 40 until the sink is done.
+    // From publishing: 110 until the middle stage has published, 40 until the sink has finished.
     assert_eq!(values(&o, "end to end", Quantity::Latency), [150; 2]);
     let first = o.series.iter().find(|s| s.subject == "end to end").unwrap().points[0];
     assert_eq!(first.time_ns, 3020);
 }
 
-/// Every count and every stamp matters: whichever is wrong makes the run invalid, with the stage's
-/// name.
+/// Every count and every stamp matters: a wrong one makes the run invalid, with the stage's name.
 #[test]
 fn nothing_can_be_wrong_without_being_said() {
-    type Damage = fn(&mut [Told]);
+    type Damage = fn(&mut [StageReport]);
     let damages: [(Damage, &str, &str); 16] = [
         (|t| t[1].stage.inputs[0].received += 1, "middle", "were published"),
         (|t| t[1].stage.inputs[0].missed -= 1, "middle", "were published"),
@@ -231,8 +231,8 @@ fn rows_come_whole_from_their_file() {
 #[test]
 fn a_stamp_from_before_the_run_or_from_the_future_makes_it_invalid() {
     let job = job();
-    let invalid = |told: &[Told], since_ns| {
-        account(&Shape::new(&job).unwrap(), told, since_ns).invalid.join("; ")
+    let invalid = |reports: &[StageReport], since_ns| {
+        account(&Shape::new(&job).unwrap(), reports, since_ns).invalid.join("; ")
     };
     let first = run().iter().flat_map(|t| &t.rows).flat_map(StageRow::stamps).min().unwrap();
     assert_eq!(invalid(&run(), first), "");
@@ -241,7 +241,11 @@ fn a_stamp_from_before_the_run_or_from_the_future_makes_it_invalid() {
         "{}",
         invalid(&run(), first + 1)
     );
-    let mut told = run();
-    told.iter_mut().flat_map(|t| &mut t.rows).for_each(|r| r.returned = u64::MAX);
-    assert!(invalid(&told, first).contains("have not happened yet"), "{}", invalid(&told, first));
+    let mut reports = run();
+    reports.iter_mut().flat_map(|t| &mut t.rows).for_each(|r| r.returned = u64::MAX);
+    assert!(
+        invalid(&reports, first).contains("have not happened yet"),
+        "{}",
+        invalid(&reports, first)
+    );
 }

@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The peer that carries only Driveline, through its C++ SDK. If it exists, other peers can carry
-/// Driveline's edges, too.
+/// Peer that carries only Driveline, through its C++ SDK. If it exists, other peers can also carry
+/// Driveline's edges.
 pub(crate) const DRIVELINE_PEER: &str = "driveline_cpp";
 /// Its variant.
 pub(crate) const DRIVELINE_VARIANT: &str = "sdk";
 
-/// The counter of how often a chain's sink gave something, in thousandths of a hertz, since
-/// counters are whole numbers. Where there are several sinks, ` at ` and the sink's name follow. It
-/// stands in archives.
+/// Counter of the output rate of a chain's sink, in thousandths of a hertz, since counters are
+/// whole numbers. With several sinks, ` at ` and the sink's name follow. The name is part of
+/// archives.
 pub const OUTPUT_RATE_MHZ: &str = "output mHz";
 
-/// A chain, and how it is run.
+/// A chain, and the settings of its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainJob {
@@ -41,9 +41,9 @@ pub struct ChainJob {
     pub warm_up: u64,
     /// Samples of the source that count.
     pub messages: u64,
-    /// Way stages wait for their first input.
+    /// Wait mode of stages for their first input.
     pub wait: Wait,
-    /// Of all edges.
+    /// Reliability of all edges.
     pub reliability: Reliability,
     /// History depth of all edges.
     pub depth: u32,
@@ -61,15 +61,15 @@ fn processes() -> Reach {
 pub struct StageSpec {
     /// Lower-case letters, digits and `_`.
     pub name: String,
-    /// Topics: the first one triggers, the others contribute their newest.
+    /// Topics: the first one triggers, the others contribute their newest message.
     #[serde(default)]
     pub inputs: Vec<String>,
-    /// Topic.
+    /// Output topic.
     #[serde(default)]
     pub output: Option<String>,
     /// Name of a work in the directory `works` next to the peers, or the path of a library.
     pub work: String,
-    /// For the work.
+    /// Parameters of the work.
     #[serde(default)]
     pub parameters: serde_json::Map<String, serde_json::Value>,
     /// CPU; `None` leaves it to the kernel.
@@ -83,7 +83,7 @@ pub struct StageSpec {
 pub struct EdgeSpec {
     /// `driveline`, or a peer and its variant.
     pub system: System,
-    /// Greatest size of a message in bytes, its head of 48 bytes included.
+    /// Maximum size of a message in bytes, including its head of 48 bytes.
     pub size: usize,
 }
 
@@ -95,16 +95,16 @@ pub struct StageAccount {
     /// Accounts of the inputs.
     #[serde(default)]
     pub inputs: Vec<InputAccount>,
-    /// Messages that were worked on.
+    /// Messages on which the stage worked.
     #[serde(default)]
     pub worked: u64,
-    /// Messages of the first input for which another one had nothing yet.
+    /// Messages of the first input that came when another input had none yet.
     #[serde(default)]
     pub skipped: u64,
-    /// Messages on which the work gave nothing to publish.
+    /// Messages for which the work had no output.
     #[serde(default)]
     pub no_output: u64,
-    /// Counts of the work.
+    /// Counts that the work reports.
     #[serde(default)]
     pub report: BTreeMap<String, u64>,
 }
@@ -118,7 +118,7 @@ pub struct InputAccount {
     pub received: u64,
     /// Messages missed: gaps in their numbers.
     pub missed: u64,
-    /// Of the received ones: not what a stage sends.
+    /// Number of received messages that are not valid messages of a stage.
     #[serde(default)]
     pub damaged: u64,
 }

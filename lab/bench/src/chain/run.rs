@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs a chain once: keepers, stages from the sinks to the source, and their reports.
 
-use super::account::{Told, account};
+use super::account::{StageReport, account};
 use super::shape::{COOL_DOWN, Shape};
 use super::{ChainJob, DRIVELINE_PEER};
 use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Role, System, Take};
@@ -15,9 +15,9 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time in which a stage must make its work and its ends: maps and networks are loaded then.
+/// Time in which a stage must make its work and its ends: works load maps and networks then.
 const START: Duration = Duration::from_secs(60);
-/// Between looks at the processes' CPU time and memory.
+/// Interval between two reads of the processes' CPU time and memory.
 const SAMPLING: Duration = Duration::from_millis(200);
 /// Time for the last messages of a chain, in addition to the schedule.
 const REST: Duration = Duration::from_secs(120);
@@ -79,7 +79,7 @@ impl Runner<'_> {
         let mut processes = self.processes();
         let keepers = keep(&mut processes, &shape, self.peers, directory)?;
 
-        // Readers before their writers, the source last.
+        // Readers before their writers, and the source last.
         let mut started: Vec<(Vec<usize>, usize)> = Vec::new();
         for process in processes_of(&shape, self.peers, directory)? {
             let member = processes.start_with(
@@ -101,7 +101,7 @@ impl Runner<'_> {
             processes.wait(*keeper, Until::Done, START)?;
         }
         processes.let_go()?;
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         for (stages, member) in started {
             let ends = processes.ends_of(member);
             ensure!(
@@ -112,16 +112,16 @@ impl Runner<'_> {
             );
             for (index, end) in stages.into_iter().zip(ends) {
                 let name = &shape.stage(index)?.name;
-                told.push((
+                reports.push((
                     index,
-                    Told::read(end, rows_at_most(job))
+                    StageReport::read(end, rows_at_most(job))
                         .with_context(|| format!("the stage '{name}'"))?,
                 ));
             }
         }
-        told.sort_unstable_by_key(|(index, _)| *index);
-        let told: Vec<Told> = told.into_iter().map(|(_, t)| t).collect();
-        let mut observations = account(&shape, &told, processes.began_ns());
+        reports.sort_unstable_by_key(|(index, _)| *index);
+        let reports: Vec<StageReport> = reports.into_iter().map(|(_, t)| t).collect();
+        let mut observations = account(&shape, &reports, processes.began_ns());
         for keeper in keepers {
             observations.unset.extend(processes.ends_of(keeper).into_iter().flat_map(|e| e.unset));
         }
@@ -137,14 +137,14 @@ impl Runner<'_> {
     }
 }
 
-/// A bound that only a hang exceeds. Without a rate, half a second for each sample is more than any
-/// work takes.
+/// Returns a bound that only a hang exceeds. Without a rate, half a second for each sample is more
+/// than any work takes.
 fn longest(job: &ChainJob) -> Duration {
     let samples = (job.warm_up + job.messages) as f64;
     REST + Duration::from_secs_f64(2.0 * samples / job.rate_hz.unwrap_or(4.0))
 }
 
-/// More rows than a stage has, even if a middleware repeats some.
+/// Maximum number of rows of a stage, with a margin for middleware that repeats messages.
 fn rows_at_most(job: &ChainJob) -> usize {
     (job.warm_up + job.messages + COOL_DOWN).saturating_mul(2) as usize + 1000
 }
@@ -161,7 +161,7 @@ fn window(observations: &Observations) -> (u64, u64) {
     })
 }
 
-/// The job that all processes of one system have in common.
+/// Returns the common part of the jobs of all processes of one system.
 fn common(shape: &Shape<'_>, system: &System, role: Role, directory: &Path) -> Job {
     let job = shape.job;
     let edges = || job.edges.iter().filter(|(_, e)| e.system == *system);
@@ -212,7 +212,7 @@ fn keep(
             format!("there is no program that carries {system}: ask for it by name")
         })?;
         let job = common(shape, system, Role::Keeper, directory);
-        // Fed as fast as can be, it is still no ping-pong.
+        // Even without a rate, a chain is not a ping-pong.
         if let Some(reason) = variant.refuses(&Job { pace: Pace::RateHz(1.0), ..job.clone() }) {
             bail!("{system} cannot carry this chain: it {reason}");
         }
@@ -225,16 +225,16 @@ fn keep(
     Ok(keepers)
 }
 
-/// A process to be started.
+/// A process to start.
 struct Process<'a> {
     name: String,
     program: &'a Path,
     line: Line<'a>,
-    /// The stages in it, in the order of their accounts.
+    /// Its stages, in the order of their accounts.
     stages: Vec<usize>,
 }
 
-/// In the order of their start.
+/// Returns the processes in the order of their start.
 fn processes_of<'a>(
     shape: &Shape<'a>,
     peers: &'a Selection,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The shape of a chain: who writes and reads what, and in which order stages are started.
+//! Shape of a chain: writers and readers of each topic, and the start order of stages.
 
 use super::{ChainJob, DRIVELINE_PEER, DRIVELINE_VARIANT, StageSpec};
 use crate::harness::System;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 
-/// Samples of the source after the measured ones. Where the newest wins, only the end would replace
-/// the last ones; measured samples must be replaced by later samples, as in the middle of a drive.
+/// Samples of the source after the measured ones. On an edge that keeps the newest sample, later
+/// samples must replace measured ones, as in the middle of a drive; otherwise only the end mark
+/// would replace the last ones.
 pub(crate) const COOL_DOWN: u64 = 3;
 /// Bytes of a message's head.
 pub(crate) const HEAD: usize = 48;
@@ -126,7 +127,7 @@ impl<'a> Shape<'a> {
         Ok(order)
     }
 
-    /// The systems of a stage's edges.
+    /// Returns the systems of a stage's edges.
     fn systems_of(&self, stage: &'a StageSpec) -> impl Iterator<Item = &'a System> {
         stage
             .inputs
@@ -136,8 +137,8 @@ impl<'a> Shape<'a> {
             .map(|e| &e.system)
     }
 
-    /// The system whose program a stage runs in. One with nothing but Driveline's edges runs in the
-    /// same program as the others, so that it differs in nothing else.
+    /// Returns the system whose program runs a stage. A stage with only Driveline's edges runs in
+    /// the same program as the others, so that it differs in nothing else.
     pub(crate) fn program_of(&self, stage: &'a StageSpec) -> Result<System> {
         let mut own = self.systems_of(stage).filter(|s| **s != System::Driveline);
         let first = own.next();
@@ -159,7 +160,7 @@ impl<'a> Shape<'a> {
         }))
     }
 
-    /// The system whose program all stages run in, as threads of one process.
+    /// Returns the system whose program runs all stages, as threads of one process.
     pub(crate) fn common_program(&self) -> Result<System> {
         let mut systems =
             self.job.stages.iter().map(|s| self.program_of(s)).collect::<Result<Vec<_>>>()?;

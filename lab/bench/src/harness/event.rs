@@ -11,16 +11,16 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
-    /// Its endpoints exist; the others may start.
+    /// Its endpoints exist; the other processes may start.
     Ready,
     /// The link is up and at rest.
     Idle,
     /// Everything is sent or received, and written to files.
     Done {
-        /// One for each end in the process.
+        /// Report of each end in the process.
         ends: Vec<End>,
     },
-    /// It cannot go on.
+    /// It cannot continue.
     Failed {
         /// Cause and remedy.
         error: String,
@@ -39,10 +39,10 @@ pub struct End {
     pub sent_file: Option<PathBuf>,
     /// File with its rows of received samples, if it received any.
     pub received_file: Option<PathBuf>,
-    /// Samples published in all: the first one, warm-up, counted ones, the last one.
+    /// Number of samples published: the first one, warm-up, counted ones, and the last one.
     #[serde(default)]
     pub published: u64,
-    /// Sequence number of the first of them.
+    /// Sequence number of the first published sample.
     #[serde(default)]
     pub first_sequence: u64,
     /// Sequence number from which samples count.
@@ -51,17 +51,17 @@ pub struct End {
     /// Scheduled samples, warm-up included, that were not published, by reason.
     #[serde(default)]
     pub not_sent: BTreeMap<String, u64>,
-    /// Samples received in all.
+    /// Number of samples received.
     #[serde(default)]
     pub received: u64,
-    /// Samples missed in all, as the reads said.
+    /// Number of samples missed, as counted by the reads.
     #[serde(default)]
     pub missed: u64,
-    /// Of the asking end of a closed loop: rounds without an answer in time. `None` for programs
-    /// that end with the first loss, and send no end mark.
+    /// For the asking end of a closed loop: rounds without an answer in time. `None` for programs
+    /// that end at the first loss, and send no end mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
-    /// Of the asking end of a closed loop: answers that came after their time.
+    /// For the asking end of a closed loop: answers that came after their time-out.
     #[serde(default)]
     pub late: u64,
     /// Payloads verified.
@@ -76,7 +76,7 @@ pub struct End {
     /// Processor time of the process while the counted samples ran, in nanoseconds.
     #[serde(default)]
     pub cpu_ns: u64,
-    /// Counted samples that this processor time belongs to.
+    /// Number of counted samples in this processor time.
     #[serde(default)]
     pub cpu_samples: u64,
     /// System calls for waking readers while the counted samples ran.
@@ -89,10 +89,10 @@ pub struct End {
     /// Additional report of a stage of a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<crate::chain::StageAccount>,
-    /// Of [`Role::OwnTool`]: what the tool said.
+    /// For [`Role::OwnTool`]: result of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_tool: Option<OwnTool>,
-    /// Of a part of a workload: what it observed.
+    /// For a part of a workload: its observations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observations: Option<ObservationFiles>,
 }
@@ -104,21 +104,21 @@ pub struct OwnTool {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Median in nanoseconds; of a tool that says averages only, the median of those.
+    /// Median in nanoseconds; for a tool that prints only averages, the median of the averages.
     pub p50_ns: u64,
-    /// 99th percentile in nanoseconds, if it says one.
+    /// 99th percentile in nanoseconds, if the tool prints it.
     pub p99_ns: Option<u64>,
-    /// Mean in nanoseconds, if it says one.
+    /// Mean in nanoseconds, if the tool prints it.
     pub mean_ns: Option<u64>,
     /// Number of round trips.
     pub n: u64,
-    /// Of a tool that says averages only: how many round trips each is of.
+    /// For a tool that prints only averages: number of round trips of each average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub averages_of: Option<u64>,
 }
 
 impl End {
-    /// An end that has not done anything yet.
+    /// Report of an end that has not done anything yet.
     #[must_use]
     pub fn new(role: Role, index: usize) -> Self {
         Self {

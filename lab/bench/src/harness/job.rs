@@ -37,8 +37,7 @@ pub enum Reach {
     Network,
 }
 
-/// Addresses of the two hosts of [`Reach::Network`] for each other: the sending end's, and the
-/// receiving ends'.
+/// Addresses of the two hosts of [`Reach::Network`]: of the sending end, and of the receiving ends.
 pub const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 98, 0, 1), Ipv4Addr::new(10, 98, 0, 2)];
 
 /// Role of a process (or, at process reach, of each of its threads).
@@ -57,13 +56,13 @@ pub enum Role {
     Threads,
     /// Publishes and runs the callback on the same thread.
     SameThread,
-    /// Matches, and then nothing happens for a while.
+    /// Matches, and then stays idle for a while.
     IdlePublisher,
-    /// Sleeps on a link at rest until the end mark comes.
+    /// Sleeps on an idle link until the end mark comes.
     IdleSubscriber,
     /// Publishes one sample for late subscribers, and stays until it is stopped.
     KeepsLast,
-    /// Comes late and waits for that sample.
+    /// Starts late and waits for that sample.
     LateSubscriber,
     /// Copies bytes.
     Memcpy,
@@ -78,13 +77,13 @@ pub enum Role {
     Stage,
     /// All steps of a chain in this one process, a thread each.
     Stages,
-    /// The node of the workload `fusion` that brings samples together.
+    /// Fusing node of the workload `fusion`.
     Fusion,
     /// A publisher of that workload.
     FusionPublisher,
 }
 
-/// Way a reader waits.
+/// Wait mode of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
@@ -92,12 +91,12 @@ pub enum Wait {
     Block,
     /// Never sleeps.
     Spin,
-    /// Spins for so many microseconds, then sleeps.
+    /// Spins for this many microseconds, then sleeps.
     SpinThenBlock(u64),
 }
 
 impl Wait {
-    /// In the words of the measured API.
+    /// Returns the wait mode of Driveline's API.
     #[must_use]
     pub fn mode(self) -> WaitMode {
         match self {
@@ -132,7 +131,7 @@ impl FromStr for Wait {
     }
 }
 
-/// Returns the correct spelling of an invalid way to wait.
+/// Returns the correct spelling for an invalid value.
 fn remedy(given: &str) -> String {
     let duration = given
         .strip_prefix("spin:")
@@ -171,7 +170,7 @@ fn remedy(given: &str) -> String {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Take {
-    /// Looks at it in place.
+    /// Reads it in place.
     Borrow,
     /// Copies it into memory of its own.
     Copy,
@@ -193,7 +192,7 @@ pub enum Take {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
-    /// Neither written nor read: what the transport itself costs.
+    /// Neither written nor read: measures the cost of the transport alone.
     Untouched,
     /// Written before publishing, and read and verified after receiving (sequence and checksum).
     Filled,
@@ -203,9 +202,9 @@ pub enum Payload {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// The next one when the answer to the last has come; half the round trip is reported.
+    /// Sends the next sample after the answer to the last one; half the round trip is reported.
     PingPong,
-    /// At absolute times, so many a second, whatever became of the earlier ones.
+    /// Sends at absolute times, this many per second, whatever happened to earlier samples.
     RateHz(f64),
 }
 
@@ -275,8 +274,8 @@ pub struct Job {
     /// Time that the asking end of a closed loop waits for an answer, in milliseconds.
     #[serde(default = "default_answer_timeout_ms")]
     pub answer_timeout_ms: u64,
-    /// For tests of accounts: each end of a closed loop throws every so-many-th question or answer
-    /// away, as if the link had lost it. 0: none.
+    /// For tests of accounts: each end of a closed loop drops every n-th question or answer, as if
+    /// the link had lost it. 0: none.
     #[serde(default)]
     pub lose_every: u64,
     /// Directory for the files of raw stamps.
@@ -292,14 +291,13 @@ const fn default_answer_timeout_ms() -> u64 {
 const MEMCPY_COPIES: u64 = 300;
 
 impl Job {
-    /// On which of the two hosts this end is: 0 where samples are sent first, 1 where they are
-    /// received.
+    /// Returns the host of this end: 0 sends first, 1 receives.
     #[must_use]
     pub fn side(&self) -> usize {
         usize::from(!matches!(self.role, Role::Publisher | Role::Ping))
     }
 
-    /// This end's own address, and that of the other: to listen on, and to connect to.
+    /// Returns the address on which this end listens, and the address to which it connects.
     #[must_use]
     pub fn addresses(&self) -> [Ipv4Addr; 2] {
         match (self.reach, HOSTS) {
@@ -309,8 +307,8 @@ impl Job {
         }
     }
 
-    /// Returns the timeout of answers: for lossy links, not so long that a few losses last longer
-    /// than all other rounds.
+    /// Returns the time-out of answers. On lossy links it is short enough that a few losses do not
+    /// last longer than all other rounds.
     #[must_use]
     pub fn usual_answer_timeout_ms(&self) -> u64 {
         let transfer = self.size as u64 / 100_000;
@@ -320,7 +318,7 @@ impl Job {
         }
     }
 
-    /// Returns whether own tools measure such a link: a ping-pong between processes, payloads
+    /// Returns true if own tools measure such a link: a ping-pong between processes with payloads
     /// neither written nor copied.
     #[must_use]
     pub fn may_have_own_tool(&self) -> bool {
@@ -329,8 +327,8 @@ impl Job {
             && matches!(self.system, System::Peer { .. })
     }
 
-    /// The floor of such a link: a bare futex where readers sleep, a bare word where they spin long
-    /// enough for every sample.
+    /// Returns the floor of such a link: a bare futex if readers sleep, a bare word if they spin
+    /// long enough for every sample.
     #[must_use]
     pub fn floor(&self) -> System {
         match (self.wait, self.pace) {
@@ -342,8 +340,8 @@ impl Job {
     }
 
     /// Returns the baseline of an end that writes or copies such a link's payloads: copies of one
-    /// of them at the link's pace, on the CPU of the end that would copy. One copy for each sample,
-    /// for any number of subscribers.
+    /// payload at the link's pace, on the CPU of the end that copies. One copy for each sample, for
+    /// any number of subscribers.
     #[must_use]
     pub fn memcpy(&self, kind: MemcpyKind) -> Self {
         let cpu = if kind == MemcpyKind::FromSharedSlots {
@@ -364,7 +362,7 @@ impl Job {
         }
     }
 
-    /// Memory that the ends of such a link take, in bytes: about, and rather more than less.
+    /// Returns an upper estimate of the memory that the ends of such a link need, in bytes.
     #[must_use]
     pub fn memory_needed(&self) -> u64 {
         // Depth, internal reserve, loan, pins, observers' pins.
@@ -373,7 +371,7 @@ impl Job {
             (System::Futex | System::Spin | System::Memcpy, _) | (_, Pace::RateHz(_)) => 1,
             (_, Pace::PingPong) => 2,
         };
-        // Each reader's own copy and each writer's own data.
+        // A copy for each reader, and data for each writer.
         let private = 2 + self.subscribers as u64;
         let rows = (self.warm_up + self.messages)
             * 40
@@ -447,7 +445,7 @@ mod tests {
             (Role::Memcpy, &System::Memcpy, 1, link.size, link.pace)
         );
         assert_eq!(MEMCPY_KINDS.map(|kind| MEMCPY_KINDS[link.memcpy(kind).index]), MEMCPY_KINDS);
-        // No more copies than it takes, and no more than the link has samples.
+        // No more copies than the maximum, and no more than the link has samples.
         assert_eq!((into.messages, into.warm_up), (300, 30));
         assert_eq!(Job { messages: 20, ..link }.memcpy(MemcpyKind::of(Take::Borrow)).messages, 20);
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Copies of payloads that are measured as a baseline.
+//! Copies of payloads, measured as a baseline.
 
 use super::Take;
 use serde::{Deserialize, Serialize};
 
-/// Least size of which a copy says something of memory, and not of the clock around it.
+/// Minimum size for a copy that measures memory rather than the clock.
 pub const MEMCPY_FROM: usize = 64 << 10;
 
 /// Kind of memcpy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemcpyKind {
-    /// From private memory into the same shared bytes again and again.
+    /// From private memory into the same shared bytes, repeatedly.
     IntoShared,
     /// From private memory into shared slots in turn, as a publisher fills them.
     IntoSharedSlots,
@@ -20,8 +20,8 @@ pub enum MemcpyKind {
 }
 
 impl MemcpyKind {
-    /// Returns the copying end for this way of taking payloads: a reader that copies, or else the
-    /// writer.
+    /// Returns the kind of copy for this way of taking payloads: by a reader that copies, else by
+    /// the writer.
     #[must_use]
     pub fn of(take: Take) -> Self {
         match take {
@@ -30,7 +30,7 @@ impl MemcpyKind {
         }
     }
 
-    /// In words.
+    /// Returns the kind as text.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -41,6 +41,6 @@ impl MemcpyKind {
     }
 }
 
-/// All of them, in the order of [`index`](super::Job::index).
+/// All kinds, in the order of [`index`](super::Job::index).
 pub(crate) const MEMCPY_KINDS: [MemcpyKind; 3] =
     [MemcpyKind::IntoShared, MemcpyKind::IntoSharedSlots, MemcpyKind::FromSharedSlots];

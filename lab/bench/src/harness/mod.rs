@@ -24,6 +24,6 @@ pub(crate) use rows::read_bounded;
 pub use rows::{ReceivedRow, Row, SentRow, read_rows, write_rows};
 pub use system::System;
 
-/// Version of this protocol. It changes only when something that is already there changes its
-/// meaning; what is added is ignored by those who do not know it.
+/// Version of this protocol. It changes only if an existing part changes its meaning. Readers
+/// ignore unknown additions.
 pub const PROTOCOL: u32 = 1;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Raw stamps: rows of five little-endian 64-bit words.
 
-/// Stamps of one sample at the sending end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is
-/// none.
+/// Stamps of one sample at the sending end, in nanoseconds on `CLOCK_MONOTONIC`; 0 for missing
+/// ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentRow {
     /// Sequence number.
     pub sequence: u64,
     /// Time at which it was due.
     pub scheduled: u64,
-    /// Before memory for it was asked for.
+    /// Before its memory was requested.
     pub before_fill: u64,
     /// The payload exists; just before `publish()`.
     pub before_publish: u64,
@@ -17,8 +17,8 @@ pub struct SentRow {
     pub returned: u64,
 }
 
-/// Stamps of one sample at the receiving end, in nanoseconds on `CLOCK_MONOTONIC`; 0 where there is
-/// none.
+/// Stamps of one sample at the receiving end, in nanoseconds on `CLOCK_MONOTONIC`; 0 for missing
+/// ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedRow {
     /// Sequence number.
@@ -35,9 +35,9 @@ pub struct ReceivedRow {
 
 /// A row of a raw file.
 pub trait Row: Sized {
-    /// As words.
+    /// Returns the row as words.
     fn words(&self) -> [u64; 5];
-    /// From words.
+    /// Makes a row from words.
     fn from_words(w: [u64; 5]) -> Self;
 }
 
@@ -68,11 +68,11 @@ pub fn write_rows<R: Row>(path: &std::path::Path, rows: &[R]) -> std::io::Result
     std::fs::write(path, bytes)
 }
 
-/// Reads the rows of a file. A measured process wrote it: no more is read than a run can have.
+/// Reads the rows of a file that a measured process wrote: at most as many as a run can have.
 ///
 /// # Errors
-/// The file system's; `InvalidData` if it is no plain file, has more than `most` rows, or not a
-/// whole number of them.
+/// The file system's; `InvalidData` if it is not a regular file, has more than `most` rows, or not
+/// a whole number of them.
 pub fn read_rows<R: Row>(path: &std::path::Path, most: usize) -> std::io::Result<Vec<R>> {
     let bytes = read_bounded(path, most.saturating_mul(40))?;
     let (rows, rest) = bytes.as_chunks::<40>();
@@ -89,7 +89,7 @@ pub fn read_rows<R: Row>(path: &std::path::Path, most: usize) -> std::io::Result
         .collect())
 }
 
-/// Reads a plain file of at most so many bytes.
+/// Reads a regular file of at most this many bytes.
 pub(crate) fn read_bounded(path: &std::path::Path, most: usize) -> std::io::Result<Vec<u8>> {
     let about = std::fs::metadata(path)?;
     if !about.is_file() {

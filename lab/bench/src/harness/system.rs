@@ -16,7 +16,8 @@ pub enum System {
     Futex,
     /// A bare shared word that the reader spins on, no payload: the floor of every spinning wait.
     Spin,
-    /// No system: a copy of as many bytes, the baseline of an end that writes or copies payloads.
+    /// No system: a copy of the same number of bytes, the baseline of an end that writes or copies
+    /// payloads.
     Memcpy,
     /// Another middleware, in a program of its own.
     Peer {
@@ -28,7 +29,7 @@ pub enum System {
 }
 
 impl System {
-    /// Returns whether it is a variant of the same peer whose name continues the other's:
+    /// Returns true if it is a variant of the same peer whose name continues the other's:
     /// `fastdds/udp_500` varies `fastdds/udp`.
     #[must_use]
     pub fn varies(&self, usual: &Self) -> bool {

@@ -20,7 +20,7 @@ impl FromStr for Size {
                  64,1k,4M"
             )
         };
-        // As files have it: 4MiB.
+        // In the form of files: 4MiB.
         let short = s.strip_suffix("iB").unwrap_or(s);
         let (digits, factor) = match short.char_indices().last() {
             Some((i, 'k' | 'K')) => (&short[..i], 1usize << 10),
@@ -47,8 +47,8 @@ impl FromStr for Size {
 /// Processors of the threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cpus {
-    /// The first usable CPU for the publisher; the others in turn, and then the first, for
-    /// subscribers.
+    /// The first usable CPU for the publisher. Subscribers get the others in turn, and then the
+    /// first.
     Auto,
     /// The kernel decides.
     Any,
@@ -124,7 +124,7 @@ pub struct LinkArgs {
     /// Numbers of subscribers; more than one needs --rate
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS", default_value = "1")]
     pub subscribers: Vec<usize>,
-    /// How readers wait: block, spin, or spin:US (spin for US microseconds, then block)
+    /// Wait mode of readers: block, spin, or spin:US (spin for US microseconds, then block)
     #[arg(long, value_delimiter = ',', value_name = "WAYS", default_value = "block,spin")]
     pub wait: Vec<Wait>,
     /// Readers access the payload in place, or copy it
@@ -137,10 +137,15 @@ pub struct LinkArgs {
     #[arg(long, value_name = "HZ", value_parser = rate)]
     pub rate: Option<f64>,
     /// Processor time in microseconds that each subscriber spends on each sample; needs --rate
-    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    #[arg(
+        long,
+        value_name = "US",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u64).range(0..=1_000_000)
+    )]
     pub processing_us: u64,
-    /// For tests of accounts: each end of a ping-pong throws every N-th sample that reaches it
-    /// away, as if it were lost
+    /// For tests of accounts: each end of a ping-pong drops every N-th sample that reaches it, as
+    /// if it were lost
     #[arg(long, hide = true, value_name = "N", default_value_t = 0)]
     pub lose_every: u64,
     /// Other middleware measured in the same rounds: all, names of peers, or peer/variant, e.g.
@@ -155,16 +160,36 @@ pub struct LinkArgs {
     #[arg(long)]
     pub reliable: bool,
     /// Number of measured samples in each run
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(1..=10_000_000)
+    )]
     pub messages: u64,
     /// Number of samples before the measured ones in each run
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 200,
+        value_parser = clap::value_parser!(u64).range(0..=10_000_000)
+    )]
     pub warm_up: u64,
     /// Number of complete restarts, each in a new random order
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u64).range(1..=1000)
+    )]
     pub rounds: u64,
     /// History depth of publisher and subscriptions
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=1024)
+    )]
     pub depth: u32,
     /// CPU of the publisher: auto, any, or a number
     #[arg(long, value_name = "CPU", default_value = "auto")]
@@ -173,13 +198,23 @@ pub struct LinkArgs {
     #[arg(long, value_name = "CPUS", default_value = "auto")]
     pub subscriber_cpus: Cpus,
     /// Real-time priority (SCHED_FIFO, 1 to 99) of all measured ends; 0: no real-time priority
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u8).range(0..=99)
+    )]
     pub priority: u8,
     /// Additional measurements in the same rounds
     #[arg(long, value_enum, value_delimiter = ',', default_value = "memcpy,idle,start-up")]
     pub extra: Vec<Extra>,
     /// Observation time of an idle link, in seconds
-    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 2,
+        value_parser = clap::value_parser!(u64).range(1..=600)
+    )]
     pub idle_seconds: u64,
     /// Seed of the random order and of the intervals [default: a new one, which is printed]
     #[arg(long, value_name = "SEED")]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `bench link`: one link, measured by hand. A front end of the engine like the crate
-//! `driveline-lab`: with its own planner, table and JSON, and no files. Nothing of the engine
-//! depends on it.
+//! `bench link`: measures one link. Like the crate `driveline-lab`, it is a front end of the
+//! engine, with its own planner, table and JSON, and without files. The engine does not depend on
+//! it.
 
 mod args;
 mod plan;
@@ -28,16 +28,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The argument with which the program must end up in [`crate::peer_main`].
+/// Argument with which the program must call [`crate::peer_main`].
 pub const PEER_COMMAND: &str = "bench-peer";
 
-/// Measures what was asked for and prints it: a table, or JSON. Blocks for as long as that takes.
+/// Measures the requested links and prints a table or JSON. Blocks until all runs have ended.
 ///
 /// The running program is started again with [`PEER_COMMAND`] for every measured process.
 ///
 /// # Errors
-/// If nothing can be measured: impossible options, which are a [`UsageError`], too little memory, a
-/// program that cannot start itself. Runs that fail are part of the result instead.
+/// If nothing can be measured: impossible options (a [`UsageError`]), too little memory, a program
+/// that cannot start itself. Failed runs are part of the result instead.
 pub fn run_link(args: &LinkArgs) -> Result<Ending> {
     let program = Program {
         path: std::env::current_exe().context("cannot find the running program")?,
@@ -77,11 +77,11 @@ pub struct PeersArgs {
     pub json: bool,
 }
 
-/// Returns the peers, a line each; the named peers, with their complete descriptions; or all as
+/// Returns the peers, one line each; or the named peers with their complete descriptions; or all as
 /// JSON. Blocks while they describe themselves.
 ///
 /// # Errors
-/// If the directory that the environment names cannot be read, or a name is no peer's.
+/// If the directory in the environment cannot be read, or a name is unknown.
 pub fn list_peers(args: &PeersArgs) -> Result<String> {
     let mut found = peers::discover(peers::directory().as_deref())?;
     if let Some((message, help)) =
@@ -90,7 +90,7 @@ pub fn list_peers(args: &PeersArgs) -> Result<String> {
         bail!(UsageError::new(anyhow!("{message}: {help}")));
     }
     if !args.names.is_empty() && args.names.iter().all(|name| name != "all") {
-        // Of a variant that is named its peer is shown.
+        // If a variant is named, its peer is shown.
         let named =
             |p: &peers::Peer| args.names.iter().any(|name| name.split('/').next() == Some(&p.name));
         found.retain(named);
@@ -135,11 +135,11 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
             progress.set_message(entry.id.clone());
             let mut run = one_run(&runner, entry, round, place, directory.path())?;
             if interrupted.load(Relaxed) {
-                // What was cut short is no result.
+                // An interrupted run has no result.
                 complete = false;
                 break 'rounds;
             }
-            // Only a raw file needs them, and they are most of the memory.
+            // Only the raw file needs them, and they take most of the memory.
             if let Some(a) = run.account.as_mut().filter(|_| args.raw.is_none()) {
                 a.stamps = Vec::new();
             }
@@ -167,7 +167,7 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
     })
 }
 
-/// Looks for peers only if any was asked for.
+/// Searches for peers only if some were requested.
 fn select_peers(args: &LinkArgs) -> Result<Selection> {
     if args.peers.is_empty() {
         return Ok(Selection::default());
@@ -209,8 +209,8 @@ fn one_run(
     })
 }
 
-/// Refuses a measurement that would not fit before anything starts: a process killed for memory
-/// reports nothing.
+/// Refuses a measurement that does not fit into memory before anything starts: a process that is
+/// killed for memory reports nothing.
 fn check_memory(entry: &Entry, rounds: u64, available: Option<u64>) -> Result<()> {
     let job = &entry.job;
     let kept = job.messages * (8 * 6 + 96) * job.subscribers as u64 * rounds;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Entries of a measurement by hand, their comparisons, and their order.
+//! Entries of a measurement, their comparisons, and their order.
 
 use super::args::{Cpus, Extra, LinkArgs, Size};
 use crate::harness::{
@@ -18,7 +18,7 @@ use driveline_graph::ByteSize;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// One thing that is measured, again in every round.
+/// One measured case, repeated in every round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Entry {
     /// Unique within the measurement, and readable.
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     pub(super) kind: Kind,
     /// System that carries its samples.
     pub(super) system: System,
-    /// The job of all its processes, up to their roles.
+    /// Common part of the jobs of its processes, without their roles.
     #[serde(skip)]
     pub(super) job: Job,
     /// Entries with which it is compared.
@@ -61,7 +61,7 @@ pub(super) fn placement(args: &LinkArgs, usable_cpus: Vec<usize>) -> Result<Plac
         },
     };
     let subscriber_cpus = match &args.subscriber_cpus {
-        // The publisher's CPU comes last: one subscriber per other CPU before any shares.
+        // The publisher's CPU comes last: subscribers first get one other CPU each.
         Cpus::Auto => {
             let others = usable_cpus.iter().copied().filter(|c| Some(*c) != publisher_cpu);
             others.chain(publisher_cpu).collect()
@@ -78,7 +78,7 @@ pub(super) fn placement(args: &LinkArgs, usable_cpus: Vec<usize>) -> Result<Plac
     Ok(Placement { usable_cpus, publisher_cpu, subscriber_cpus, priority: args.priority })
 }
 
-/// Everything that a measurement runs.
+/// All runs of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     /// Links and their floors.
@@ -91,7 +91,7 @@ impl Plan {
     /// Makes the plan of the requested measurements, with their baselines.
     ///
     /// # Errors
-    /// If they cannot be measured on this machine, or make no sense.
+    /// If they cannot be measured on this machine, or are contradictory.
     pub(super) fn new(args: &LinkArgs, placement: &Placement, peers: &Selection) -> Result<Self> {
         ensure!(
             args.processing_us == 0 || args.rate.is_some(),
@@ -192,7 +192,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The same link over every peer that can do it.
+    /// Adds the same link for every peer that supports it.
     fn add_peers(
         &mut self,
         args: &LinkArgs,
@@ -255,13 +255,13 @@ impl Plan {
         ));
     }
 
-    /// The floor of a link, and the same once more: how much two equal things differ on this
-    /// machine.
+    /// Adds the floor of a link, and the same floor once more: this shows how much two equal cases
+    /// differ on this machine.
     fn add_floor(&mut self, link: &Job) -> String {
         let system = link.floor();
         let name = if system == System::Futex { "futex" } else { "spinning word" };
         let reliability = Reliability::BestEffort;
-        // A shared word loses nothing, so no reader waits without end.
+        // A shared word loses nothing, so readers do not wait forever.
         let job = Job {
             system,
             size: 0,
@@ -359,7 +359,7 @@ impl Plan {
         }
     }
 
-    /// Adds an entry unless it is there already.
+    /// Adds an entry if it is new.
     fn add(&mut self, entry: Entry) {
         if self.entries.iter().all(|e| e.id != entry.id) {
             self.entries.push(entry);
@@ -396,7 +396,7 @@ fn job(args: &LinkArgs, placement: &Placement) -> Job {
         subscriber_cpus: placement.subscriber_cpus.clone(),
         priority: args.priority,
         processing_us: args.processing_us,
-        // The runner says how long.
+        // The runner sets it.
         answer_timeout_ms: 0,
         lose_every: args.lose_every,
         raw_dir: PathBuf::new(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A measurement as a table for people, and its stamps as CSV.
+//! A measurement as a table, and its stamps as CSV.
 
 use super::result::{Measurement, Outcome, Pass, Ratio};
 use crate::metric::Metric;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-/// The table.
+/// Returns the table.
 #[must_use]
 pub(super) fn table(m: &Measurement) -> String {
     let mut text = head(m);
@@ -88,7 +88,7 @@ fn head(m: &Measurement) -> String {
     text
 }
 
-/// Behind an empty line; nothing of a table that has no rows.
+/// Appends rows after an empty line; nothing for a table without rows.
 fn append(text: &mut String, rows: &Columns) {
     if !rows.is_empty() {
         text.push('\n');
@@ -180,7 +180,7 @@ fn handling(text: &mut String, outcomes: &[&Outcome]) {
         for metric in [Metric::Fill, Metric::Copy, Metric::Read] {
             let Some(p) = o.figures.get(&metric) else { continue };
             let ratio = o.ratios.iter().find(|r| r.comparison.metric == metric).and_then(|r| r.p50);
-            // A ratio of durations, turned into one of bandwidths.
+            // Converts a ratio of durations into one of bandwidths.
             let share = ratio.map_or_else(String::new, |i| {
                 format!("{:.0} % ({:.0}–{:.0})", 100.0 / i.estimate, 100.0 / i.high, 100.0 / i.low)
             });
@@ -308,7 +308,7 @@ fn notes(text: &mut String, m: &Measurement) {
             m.rounds
         ));
     }
-    lines.extend(m.left_out.iter().map(|l| format!("not measured: {}: {}", l.what, l.told())));
+    lines.extend(m.left_out.iter().map(|l| format!("not measured: {}: {}", l.what, l.rendered())));
     if !m.complete {
         lines.push("interrupted: what was measured until then".to_owned());
     }
@@ -369,8 +369,8 @@ fn gigabytes(size: usize, ns: Option<u64>) -> String {
     ns.filter(|n| *n > 0).map_or_else(String::new, |n| format!("{:.1}", size as f64 / n as f64))
 }
 
-/// Every stamp of every counted sample as CSV. An empty cell is a stamp that was not taken, or a
-/// sample not received.
+/// Writes every stamp of every counted sample as CSV. An empty cell is a stamp that was not taken,
+/// or a sample that was not received.
 ///
 /// # Errors
 /// The file system's.
@@ -378,7 +378,8 @@ pub(super) fn write_raw(path: &Path, m: &Measurement) -> std::io::Result<()> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     writeln!(
         file,
-        "case,size,round,valid,subscriber,sequence,scheduled_ns,before_fill_ns,before_publish_ns,publish_returned_ns,woken_ns,in_hand_ns,copied_ns,read_ns"
+        "case,size,round,valid,subscriber,sequence,scheduled_ns,before_fill_ns,before_publish_ns,\
+         publish_returned_ns,woken_ns,in_hand_ns,copied_ns,read_ns"
     )?;
     let cell = |v: u64| if v > 0 { v.to_string() } else { String::new() };
     for o in &m.cases {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The result of a measurement by hand, as `--json` prints it.
+//! Result of a measurement, as `--json` prints it.
 
 use super::plan::Entry;
 use crate::account::Account;
@@ -25,8 +25,8 @@ pub(super) struct Measurement {
     pub(super) format: u32,
     /// Version of the program.
     pub(super) version: &'static str,
-    /// Commit that it was built from; `-dirty-` and eight digits mean that there were changes
-    /// beyond it, which ones, `-debug` that it is not optimised.
+    /// Commit of the build. `-dirty-` and eight digits identify uncommitted changes; `-debug` means
+    /// that it is not optimised.
     pub(super) commit: &'static str,
     /// `true` if it was compiled with optimisation; figures without optimisation have no meaning.
     pub(super) optimised: bool,
@@ -34,9 +34,9 @@ pub(super) struct Measurement {
     pub(super) command: Vec<String>,
     /// Seed of order and intervals.
     pub(super) seed: u64,
-    /// Rounds asked for.
+    /// Requested number of rounds.
     pub(super) rounds: u64,
-    /// Rule for runs that do not count, declared in advance.
+    /// Rule for invalid runs, declared in advance.
     pub(super) validity_rule: String,
     /// The machine.
     pub(super) machine: Machine,
@@ -54,7 +54,7 @@ pub(super) struct Measurement {
     pub(super) cases: Vec<Outcome>,
 }
 
-/// An entry with everything that came out of it.
+/// An entry with its results.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Outcome {
     /// The entry.
@@ -73,7 +73,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns whether every run counts, and a middleware's own tool does not contradict.
+    /// Returns true if every run is valid, and the middleware's own tool does not contradict.
     #[must_use]
     pub(super) fn is_valid(&self) -> bool {
         self.runs.iter().all(Pass::is_valid)
@@ -114,7 +114,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Returns whether its samples count.
+    /// Returns true if its samples count.
     #[must_use]
     pub(super) fn is_valid(&self) -> bool {
         self.account.as_ref().is_some_and(|a| a.invalid.is_empty())
@@ -129,8 +129,7 @@ pub(super) fn outcomes(
     rounds: u64,
     seed: u64,
 ) -> Vec<Outcome> {
-    // By round, so that what is compared is compared round by round. A run that does not count
-    // leaves an empty place.
+    // By round, so that comparisons pair the same rounds. An invalid run leaves an empty place.
     let pooled: Vec<BTreeMap<Metric, Runs>> = runs
         .iter()
         .map(|runs| {
@@ -185,7 +184,7 @@ pub(super) fn outcomes(
         .collect()
 }
 
-/// Transport samples of each round in the order of measurement, without the ones that do not count.
+/// Returns the transport samples of each round in the order of measurement, without invalid ones.
 fn in_order(runs: &[Pass], rounds: u64) -> Vec<Vec<u64>> {
     let mut by_round = vec![Vec::new(); rounds as usize];
     for run in runs.iter().filter(|r| r.is_valid()) {
@@ -198,7 +197,7 @@ fn in_order(runs: &[Pass], rounds: u64) -> Vec<Vec<u64>> {
     by_round
 }
 
-/// Returns whether one entry is the own tool of the other, a link.
+/// Returns true if one entry is the own tool of the other, a link.
 fn is_additional(tool: &Entry, link: &Entry) -> bool {
     link.kind == Kind::Link && tool.job == link.job
 }

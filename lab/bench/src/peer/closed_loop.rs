@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Closed loop: ping, pong, and half of the time between. One stamp at each end of the round trip,
-//! because a stamp costs more than a tenth of a spinning hand-over. What is lost is counted, and
+//! Closed loop: ping, pong, and half of the round trip. One stamp at each end of the round trip,
+//! because a stamp costs more than a tenth of a spinning hand-over. A lost message is counted, and
 //! the next round begins.
 
 use super::link::{Received, Receiver, Sender};
@@ -11,9 +11,9 @@ use crate::harness::{End, Job, Payload, ReceivedRow, SentRow, Take};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::time::Duration;
 
-/// Time that the answering end waits for its first question: until the other process exists.
+/// Maximum wait of the answering end for its first question: until the other process exists.
 const FIRST_QUESTION: Duration = Duration::from_secs(60);
-/// Time that it waits for one more: longer than the asking end waits without an answer.
+/// Maximum wait for a later question: longer than the asking end waits for an answer.
 const NEXT_QUESTION: Duration = Duration::from_secs(25);
 /// Total time that the asking end waits without an answer, in all rounds, before it stops.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -28,7 +28,7 @@ struct Side<'a, S, R> {
     verdict: Verdict,
     end: End,
     next: u64,
-    /// Questions or answers that came, including samples that are lost on purpose.
+    /// Questions or answers that arrived, including samples that are dropped on purpose.
     arrivals: u64,
 }
 
@@ -66,8 +66,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Memory with the payload of that number, and the stamp after filling it; 0 if nothing was
-    /// filled.
+    /// Returns memory with the payload of that number, and the stamp after filling it; 0 if it was
+    /// not filled.
     #[inline]
     fn fill(&mut self, number: u64) -> Result<(S::Loan, u64), String> {
         let mut loan = self.sender.loan(self.job.size)?;
@@ -79,7 +79,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         Ok((loan, now()))
     }
 
-    /// Sends the next question; returns its number. `Err` is a reason to count.
+    /// Sends the next question and returns its number. `Err` is a reason to count.
     #[inline]
     fn ask(&mut self) -> Result<Result<(u64, u64), String>> {
         let (sequence, before_publish) = match self
@@ -95,7 +95,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         Ok(Ok((sequence, before_publish)))
     }
 
-    /// Sends an answer; returns its own number.
+    /// Sends an answer and returns its own number.
     #[inline]
     fn answer(&mut self, question: u64) -> Result<(u64, u64), String> {
         let (loan, before_publish) = self.fill(question + 1)?;
@@ -104,8 +104,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         Ok((sequence, before_publish))
     }
 
-    /// The next sample; nothing if none comes until `deadline`, which is `left` from now, or a
-    /// little less.
+    /// Returns the next sample; nothing if none comes until `deadline`, which is `left` from now,
+    /// or a little less.
     #[inline]
     fn next_sample(&mut self, deadline: u64, mut left: Duration) -> Result<Option<R::Sample>> {
         loop {
@@ -120,14 +120,14 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Returns whether this sample is to be lost on purpose.
+    /// Returns true if this sample is to be dropped on purpose.
     #[inline]
     fn loses(&mut self) -> bool {
         self.arrivals += 1;
         self.job.lose_every > 0 && self.arrivals.is_multiple_of(self.job.lose_every)
     }
 
-    /// The answer to the question that was begun at `asked`; nothing if it does not come in time.
+    /// Waits for the answer to the question begun at `asked`; returns nothing after the time-out.
     #[inline]
     fn await_answer(
         &mut self,
@@ -153,7 +153,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
                 "an answer came to question {answered}, and only {question} were asked: it is torn \
                  or not ours"
             );
-            // The greeting may come once more; it counts at neither end.
+            // The greeting may arrive again; it is not counted at either end.
             if answered > 0 && answered < question {
                 self.end.received += 1;
                 self.end.late += 1;
@@ -162,7 +162,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// The next question or the end mark; nothing if it does not come in time.
+    /// Waits for the next question or the end mark; returns nothing after the time-out.
     #[inline]
     fn await_question(&mut self, limit: Duration) -> Result<Option<R::Sample>> {
         let deadline = after(now(), limit);
@@ -185,8 +185,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Copies the payload if that belongs to taking it. The stamps before and after only exist
-    /// where the payload is handled.
+    /// Copies the payload if the job counts copying as a part of receiving. The stamps before and
+    /// after exist only for handled payloads.
     #[inline]
     fn copy(&mut self, sample: &R::Sample) -> Arrived {
         match self.buffer.get_mut(..sample.size()).filter(|t| !t.is_empty()) {
@@ -199,7 +199,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// `number`: number that the payload was filled with.
+    /// `number`: number with which the payload was filled.
     fn verify(&mut self, sample: &R::Sample, number: u64, copied: bool) {
         if self.source.is_some() {
             let bytes = if copied {
@@ -211,8 +211,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Where payloads are handled, the wait for the other end's verification would be counted too:
-    /// then nothing is reported.
+    /// Leaves the processor time out if payloads are handled: it would include the wait for the
+    /// other end's verification.
     fn count_cpu(&mut self, since: u64, samples: u64) {
         if self.source.is_none() && samples > 0 {
             self.end.cpu_ns = cpu_ns(self.job) - since;
@@ -243,7 +243,7 @@ fn until(deadline: u64) -> Duration {
     Duration::from_nanos(deadline.saturating_sub(now()))
 }
 
-/// The end that asks and measures.
+/// Runs the end that asks and measures.
 pub(crate) fn ping<S: Sender, R: Receiver>(
     job: &Job,
     sender: &mut S,
@@ -265,7 +265,7 @@ fn ask_all<S: Sender, R: Receiver>(
     let mut side = Side::new(job, sender, receiver, first_sequence)?;
     side.receiver.wait_matched(MATCH_TIMEOUT)?;
     side.sender.wait_matched(1, MATCH_TIMEOUT)?;
-    // The other end speaks first, once it hears: nothing can be lost to a half-made match.
+    // The other end sends first, once it receives, so that no message is lost to a half-made match.
     let greeting = side
         .next_sample(after(now(), FIRST_QUESTION), FIRST_QUESTION)?
         .context("the answering end did not greet: it is gone, or what it says is lost")?;
@@ -318,7 +318,8 @@ fn ask_all<S: Sender, R: Receiver>(
         let in_hand = if arrived.in_hand > 0 { arrived.in_hand } else { end };
         let mut read = 0;
         if side.source.is_some() {
-            // The other end verifies at the same time; the next round waits until it must be done.
+            // The other end verifies at the same time. The next round waits until it must have
+            // finished.
             read = now();
             let resume = read + 2 * (read - end) + 20_000;
             while now() < resume {
@@ -341,7 +342,7 @@ fn ask_all<S: Sender, R: Receiver>(
     side.finish(&sent, &received, "ping")
 }
 
-/// The end that answers.
+/// Runs the end that answers.
 pub(crate) fn echo<S: Sender, R: Receiver>(
     job: &Job,
     sender: &mut S,
@@ -354,7 +355,7 @@ pub(crate) fn echo<S: Sender, R: Receiver>(
     side.receiver.wait_matched(MATCH_TIMEOUT)?;
     side.sender.wait_matched(1, MATCH_TIMEOUT)?;
     side.end.first_sequence = first_sequence;
-    // The greeting, with what is the first answer's number less one.
+    // The greeting, with the number before that of the first answer.
     side.prepare(first_sequence);
     side.answer(0).map_err(|e| anyhow!("the greeting could not be published: {e}"))?;
     let (mut cpu, mut answered, mut limit) = (0, 0, FIRST_QUESTION);
@@ -365,7 +366,7 @@ pub(crate) fn echo<S: Sender, R: Receiver>(
         }
         let expected = side.next;
         side.prepare(expected + 1);
-        // If the asking end does not finish, the results until here show that.
+        // If the asking end does not finish, the results so far show that.
         let Some(sample) = side.await_question(limit)? else { break };
         if sample.is_end() {
             break;
@@ -374,7 +375,7 @@ pub(crate) fn echo<S: Sender, R: Receiver>(
         let question = sample.sequence();
         side.next = question + 1;
         let arrived = side.copy(&sample);
-        // Filling is the only part of the answer that is not transport, so only it is stamped.
+        // Only filling is stamped: it is the only part of the answer that is not transport.
         let before_fill = if side.source.is_some() { now() } else { 0 };
         if question != expected {
             side.prepare(question + 1);

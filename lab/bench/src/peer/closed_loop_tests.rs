@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Both ends of a closed loop over links whose losses are written down beforehand.
+//! Both ends of a closed loop over links with planned losses.
 
 use super::*;
 use crate::account::{Account, LostRounds, account};
@@ -13,9 +13,9 @@ use std::rc::Rc;
 enum Fate {
     Comes,
     Lost,
-    /// Comes with the next question's.
+    /// Comes with that of the next question.
     Late,
-    /// Comes, and once more with the next question's.
+    /// Comes, and again with that of the next question.
     Twice,
     /// There is no memory for the question.
     Unsent,
@@ -24,7 +24,7 @@ use Fate::{Comes, Late, Lost, Twice, Unsent};
 
 #[derive(Default)]
 struct Wire {
-    /// Numbers, and whether it is the end mark.
+    /// Numbers, and true for the end mark.
     on_its_way: VecDeque<(u64, bool)>,
     held: VecDeque<u64>,
     fates: VecDeque<Fate>,
@@ -139,7 +139,7 @@ fn job(role: Role, rounds: u64, raw: &std::path::Path) -> Job {
     }
 }
 
-/// The asking end's account, and the questions of its rows: asked, and answered in time.
+/// Returns the asking end's account, and the questions of its rows: asked, and answered in time.
 fn asked(fates: &[Fate], lose_every: u64) -> (End, Vec<u64>, Vec<u64>) {
     let dir = tempfile::tempdir().unwrap();
     let job = Job { lose_every, ..job(Role::Ping, fates.len() as u64, dir.path()) };
@@ -226,8 +226,8 @@ fn an_answer_to_what_was_never_asked_ends_the_run() {
     assert!(text.contains("question 8, and only 1 were asked"), "{text}");
 }
 
-/// The account of a run whose answering end gets what `questions` says, and whose asking end gets
-/// what `fates` says.
+/// Returns the account of a run whose answering end gets `questions`, and whose asking end gets
+/// `fates`.
 fn accounted(fates: &[Fate], questions: &[u64], unsent: &[u64]) -> Account {
     let dir = tempfile::tempdir().unwrap();
     let rounds = fates.len() as u64;
@@ -269,7 +269,7 @@ fn accounted(fates: &[Fate], questions: &[u64], unsent: &[u64]) -> Account {
             None
         }
     }
-    /// Sees gaps, as every reader does.
+    /// Detects gaps, as every reader does.
     struct Gaps(In, u64);
     impl Receiver for Gaps {
         type Sample = Got;
@@ -329,7 +329,7 @@ fn a_run_that_lost_samples_is_valid_if_its_account_closes_and_shows_them() {
 fn an_account_that_does_not_close_is_invalid() {
     let invalid =
         |fates: &[Fate], questions: &[u64]| accounted(fates, questions, &[]).invalid.join("; ");
-    // Answered without having been heard, and one answer twice.
+    // Answered without having been received, and one answered twice.
     assert!(invalid(&[Comes, Comes, Comes], &[1, 3]).contains("do not belong together"));
     assert!(invalid(&[Twice, Comes, Comes], &[1, 2, 3]).contains("some came twice"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Driveline, through its public API and with nothing tuned but what a user declares.
+//! Driveline through its public API, with only the settings that a user declares.
 
 use super::link::{Middleware, Received, Receiver, Sender};
 use super::payload::number;
@@ -13,16 +13,17 @@ use driveline::{
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The length that marks the end: no counted sample is so short.
+/// Length that marks the end: no counted sample is so short.
 const END_LEN: usize = 1;
-/// Least size of a counted sample.
+/// Minimum size of a counted sample.
 pub(crate) const MIN_SIZE: usize = 2;
-/// Time that a reliable publisher waits for slow readers, as for all peers that have a limit.
+/// Maximum time that a reliable publisher waits for slow readers, as in all peers that have a
+/// limit.
 const MAX_BLOCKING_MS: u32 = 1000;
 /// Samples of one publisher that a gateway may hold: for its watch, and in flight.
 const GATEWAY_PINS: u32 = 8;
 
-/// One process's (or thread's) ends, by topic.
+/// Ends of one process (or thread), by topic.
 pub(crate) struct Ends {
     context: Context,
     node: Node,
@@ -47,8 +48,8 @@ impl Ends {
             },
             max_payload: job.size,
             loans: 1,
-            // One held sample for each reader is what a graph would declare for them, and some more
-            // for a gateway.
+            // One held sample for each reader, as a graph would declare, and some more for a
+            // gateway.
             pins: job.subscribers.max(1) as u32
                 + if job.reach == Reach::Network { GATEWAY_PINS } else { 0 },
             ..PublisherOptions::default()
@@ -95,7 +96,7 @@ impl Middleware for Ends {
     }
 }
 
-/// The domain directory of an end: two hosts have none in common.
+/// Returns the domain directory of an end: two hosts have different ones.
 pub(crate) fn domain_dir(job: &Job) -> PathBuf {
     if job.reach == Reach::Network {
         job.domain_dir.join(format!("host-{}", job.side()))
@@ -121,8 +122,8 @@ fn reach(job: &Job) -> driveline::Reach {
 
 pub(crate) struct DrivelineSender {
     pub(crate) publisher: RawPublisher,
-    /// Subscriptions that only watch: that of a gateway, which reads with another one for each host
-    /// that wants samples.
+    /// Number of subscriptions that only watch: that of a gateway, which reads with another one for
+    /// each host that wants samples.
     carriers: usize,
 }
 
@@ -164,8 +165,8 @@ impl Sender for DrivelineSender {
         self.publisher.publish(loan).map_err(|e| e.to_string())
     }
 
-    /// Publishers number their samples themselves; an answer's source time, which no clock has so
-    /// early, is the number.
+    /// Publishers number their samples themselves. The source time of an answer has the number of
+    /// the question: a number is far below any real time.
     #[inline]
     fn answer(&mut self, mut loan: RawLoan, question: u64) -> Result<u64, String> {
         loan.set_source_time(MonotonicNs(question));
@@ -227,7 +228,7 @@ impl Received for RawSample {
     #[inline]
     fn answers(&self) -> u64 {
         if self.header().remote.is_some() {
-            // Between hosts a source time is a time: it has been moved to this host's clock.
+            // Between hosts a source time is a real time, which was converted to this host's clock.
             return number(RawSample::payload(self).unwrap_or_default())
                 .map_or(0, |n| n.saturating_sub(1));
         }

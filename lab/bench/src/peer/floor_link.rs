@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The least that any hand-over can be: one shared word, and a futex or a spinning reader.
+//! The minimal hand-over: one shared word, and a futex or a spinning reader.
 
 use super::WORDS_FD;
 use super::link::{Middleware, Received, Receiver, Sender};
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::{Duration, Instant};
 
-/// Set in a word whose number is that of the end mark; numbers stay below it.
+/// Bit that marks the number of the end mark; numbers stay below it.
 const END_BIT: u32 = 1 << 31;
-/// The word for samples, and the one for answers.
+/// Index of the word for samples, and of the word for answers.
 const FORTH: usize = 0;
 const BACK: usize = 1;
 /// Offset from a direction's word to the word that counts its receivers.
@@ -42,7 +42,7 @@ fn direction(topic: &str) -> usize {
 }
 
 fn inherited_words() -> Result<SharedWords> {
-    // Opening it anew makes it this process's own without trusting a bare number.
+    // Opening it anew gives this process its own descriptor, without trusting a bare number.
     let path = format!("/proc/self/fd/{WORDS_FD}");
     let file = std::fs::File::options()
         .read(true)
@@ -103,7 +103,7 @@ impl FloorSender {
         word.store(value, Release);
         if !self.ends.spins {
             self.wakes += 1;
-            // It fails for what is no memory; a reference is.
+            // It fails only for invalid memory; a reference is valid.
             let _ = futex::wake(word, self.ends.flags(), self.receivers);
         }
     }
@@ -178,7 +178,7 @@ impl Receiver for FloorReceiver {
         Ok(())
     }
 
-    /// Without a limit: a word loses nothing, and a reader does not outlive its runner.
+    /// Waits without a limit: a word loses nothing, and a reader does not outlive its runner.
     #[inline]
     fn wait(&mut self, _limit: Option<Duration>) -> Result<()> {
         let word = self.word();
@@ -187,7 +187,7 @@ impl Receiver for FloorReceiver {
             if self.ends.spins {
                 std::hint::spin_loop();
             } else {
-                // Returns early for a changed word or a signal; the loop looks again.
+                // Returns early for a changed word or a signal; the loop checks again.
                 let _ = futex::wait(word, self.ends.flags(), self.seen, None);
             }
         }

@@ -1,53 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Interface of every measured system to the measuring loops.
+//! Interface between measured systems and the measuring loops.
 //!
 //! The loops are generic over these traits and compiled for each system, so that a baseline and
-//! Driveline run through the very same instructions around the hand-over.
+//! Driveline run the same instructions around the hand-over.
 
 use crate::harness::{Job, OwnTool};
 use anyhow::{Result, bail};
 use std::time::Duration;
 
-/// The objects of a middleware in a process, or in a thread of it.
+/// Objects of a middleware in a process, or in one of its threads.
 pub trait Middleware: Sized + Send {
     /// Its sending end.
     type Sender: Sender;
     /// Its receiving end.
     type Receiver: Receiver;
 
-    /// Joins what `job.domain_dir` stands for, under a name that is unique there.
+    /// Joins the domain of `job.domain_dir` under a name that is unique there.
     ///
     /// # Errors
-    /// What the middleware says.
+    /// The error of the middleware.
     fn join(job: &Job, name: &str) -> Result<Self>;
-    /// The same for another thread of this process.
+    /// Joins for another thread of this process.
     ///
     /// # Errors
-    /// What the middleware says.
+    /// The error of the middleware.
     fn for_thread(&self, name: &str) -> Result<Self>;
-    /// The sending end of a topic, which is unique in the domain for each direction of a link.
+    /// Makes the sending end of a topic, which is unique in the domain for each direction of a
+    /// link.
     ///
     /// # Errors
-    /// What the middleware says.
+    /// The error of the middleware.
     fn sender(&self, job: &Job, topic: &str) -> Result<Self::Sender>;
-    /// A receiving end.
+    /// Makes a receiving end.
     ///
     /// # Errors
-    /// What the middleware says.
+    /// The error of the middleware.
     fn receiver(&self, job: &Job, topic: &str) -> Result<Self::Receiver>;
-    /// Removes the leftovers of the ends, also of killed ones. Called once all ends are over, if
+    /// Removes the remains of the ends, also of killed ones. Called once all ends have ended, if
     /// the description asks for a keeper.
     ///
     /// # Errors
-    /// Leftovers that could not be removed.
+    /// Remains that could not be removed.
     fn remove_leftovers(_job: &Job) -> Result<()> {
         Ok(())
     }
-    /// Runs the middleware's own latency tool for 5 to 10 s, or until it has done as many round
+    /// Runs the middleware's own latency tool for 5 to 10 s, or until it has made as many round
     /// trips as the job has messages. Called for variants that name one.
     ///
     /// # Errors
-    /// That it is not there, with what installs it, or that it measured nothing.
+    /// The tool is missing, with the package that installs it, or measured nothing.
     fn own_tool(job: &Job) -> Result<OwnTool> {
         bail!("{} has no latency tool of its own", job.system)
     }
@@ -58,17 +59,17 @@ pub trait Sender {
     /// Memory for one payload.
     type Loan;
 
-    /// Waits until so many receivers are there.
+    /// Waits until this many receivers are connected.
     ///
     /// # Errors
-    /// If they do not come in time.
+    /// If they do not connect in time.
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()>;
-    /// Memory for a payload of `len` bytes.
+    /// Returns memory for a payload of `len` bytes.
     ///
     /// # Errors
     /// A reason to count, not to end.
     fn loan(&mut self, len: usize) -> Result<Self::Loan, String>;
-    /// The bytes of a loan; empty for a system without payload.
+    /// Returns the bytes of a loan; empty for a system without payload.
     fn payload(loan: &mut Self::Loan) -> &mut [u8];
     /// Sends it and returns its number, from 1 on.
     ///
@@ -81,12 +82,12 @@ pub trait Sender {
     /// # Errors
     /// A reason to count, not to end.
     fn answer(&mut self, loan: Self::Loan, question: u64) -> Result<u64, String>;
-    /// Sends the mark that nothing more will come. It has a number like any sample.
+    /// Sends the end mark. It has a number like any sample.
     ///
     /// # Errors
     /// The reason.
     fn publish_end(&mut self) -> Result<u64, String>;
-    /// System calls made so far to wake receivers, if the system counts them.
+    /// Returns the number of system calls made to wake receivers, if the system counts them.
     fn wake_calls(&self) -> Option<u64>;
 }
 
@@ -95,45 +96,45 @@ pub trait Receiver {
     /// One received sample.
     type Sample: Received;
 
-    /// Waits until the sending end is there.
+    /// Waits until the sending end is connected.
     ///
     /// # Errors
-    /// If it does not come in time.
+    /// If it does not connect in time.
     fn wait_matched(&mut self, timeout: Duration) -> Result<()>;
-    /// Waits until [`Self::take`] may have something, or the time is over; without a limit as long
-    /// as it takes.
+    /// Waits until [`Self::take`] may have a sample, or until the limit; without a limit, forever.
     ///
     /// # Errors
-    /// What the middleware says.
+    /// The error of the middleware.
     fn wait(&mut self, limit: Option<Duration>) -> Result<()>;
-    /// The oldest unread sample.
+    /// Returns the oldest unread sample.
     ///
     /// # Errors
-    /// What the middleware says.
+    /// The error of the middleware.
     fn take(&mut self) -> Result<Option<Self::Sample>>;
 }
 
 /// A received sample.
 pub trait Received {
-    /// Its number, from 1 on.
+    /// Returns its number, from 1 on.
     fn sequence(&self) -> u64;
-    /// The number of the question that this answers; 0 for the greeting.
+    /// Returns the number of the answered question; 0 for the greeting.
     fn answers(&self) -> u64 {
         self.sequence().saturating_sub(1)
     }
-    /// Samples missed just before this one.
+    /// Returns the number of samples missed just before this one.
     fn missed(&self) -> u64;
-    /// The bytes; empty for a system without payload. Only asked for where they are read: a
-    /// middleware that hands a payload over in pieces joins them here.
+    /// Returns the bytes; empty for a system without payload. Called only if they are read:
+    /// middleware that delivers a payload in pieces joins them here.
     fn payload(&self) -> &[u8];
     /// Returns the number of bytes.
     fn size(&self) -> usize {
         self.payload().len()
     }
-    /// Copies the bytes to `target`, which is as long: from pieces, without joining them first.
+    /// Copies the bytes to `target`, which has the same length; from pieces, without joining them
+    /// first.
     fn copy_to(&self, target: &mut [u8]) {
         target.copy_from_slice(self.payload());
     }
-    /// Returns whether it is the mark of [`Sender::publish_end`].
+    /// Returns true if it is the mark of [`Sender::publish_end`].
     fn is_end(&self) -> bool;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The measured process: gets a job, does it, and reports.
+//! A measured process: gets a job, does it, and reports.
 
 mod closed_loop;
 mod driveline_link;
@@ -34,7 +34,7 @@ const FIRST: u64 = 1;
 /// Entry of a measured process: reads its job from standard input and reports the result on
 /// standard output.
 ///
-/// For the program that hosts the benchmark: it must end up here when it is called with
+/// For the program that hosts the benchmark: it must call this function when it is called with
 /// `bench-peer`.
 #[must_use]
 pub fn peer_main() -> ExitCode {
@@ -62,17 +62,18 @@ fn emit(event: &Event) {
     }
 }
 
-/// Does the job of a stage: the job, its whole line, and what to call once the stage is ready.
+/// Function that does the job of a stage: the job, its whole line, and the function to call when
+/// the stage is ready.
 pub type RunStage = fn(&Job, &str, &dyn Fn()) -> Result<End>;
 
-/// Entry of a program that measures one other middleware: describes itself if it is asked to, else
-/// does its job.
+/// Entry of a program that measures another middleware: describes itself if requested, else does
+/// its job.
 #[must_use]
 pub fn peer_program<M: Middleware + 'static>(describe: impl FnOnce() -> Description) -> ExitCode {
     program::<M>(describe, None)
 }
 
-/// Like [`peer_program`], of a program that also has the role `stage` of chains.
+/// Like [`peer_program`], for a program that also has the role `stage` of chains.
 #[must_use]
 pub fn peer_program_with_stages<M: Middleware + 'static>(
     describe: impl FnOnce() -> Description,
@@ -114,7 +115,7 @@ fn program<M: Middleware + 'static>(
             _ => return ends::<M>(&job),
         }
         emit(&Event::Ready);
-        // A line, or the end of the runner: either way it is over.
+        // A line, or the end of the runner: both end the process.
         let _ = commands.read_line(&mut String::new());
         M::remove_leftovers(&job).map(|()| Vec::new())
     }))
@@ -158,7 +159,7 @@ fn serve() -> Result<Vec<End>> {
     Ok(vec![end])
 }
 
-/// Reads the job on standard input; returns it, its line, and the rest of the input.
+/// Reads the job on standard input. Returns it, its line, and the rest of the input.
 fn job() -> Result<(Job, String, std::io::StdinLock<'static>)> {
     // A measured process must not outlive its runner.
     end_with_starter()?;
@@ -176,7 +177,7 @@ fn job() -> Result<(Job, String, std::io::StdinLock<'static>)> {
     Ok((job, line, commands))
 }
 
-/// Sets this process up as the job says; returns what the machine refused.
+/// Sets this process up for the job. Returns the settings that the machine refused.
 fn settle(job: &Job) -> Vec<String> {
     let cpu = match job.role {
         Role::Subscriber | Role::Echo | Role::IdleSubscriber | Role::LateSubscriber => {
@@ -187,7 +188,7 @@ fn settle(job: &Job) -> Vec<String> {
     recorder::settle(job, cpu)
 }
 
-/// The ends of a link that are this process's.
+/// Runs the ends of a link that belong to this process.
 fn ends<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
     match job.role {
         Role::Threads => threads::<M>(job),
@@ -221,7 +222,7 @@ fn subscriber_cpu(job: &Job) -> Option<usize> {
     job.subscriber_cpus.get(turn).copied()
 }
 
-/// Topics of a ping-pong.
+/// Topic of the questions of a ping-pong.
 pub(crate) fn ping(job: &Job) -> String {
     format!("{}/ping", job.topic)
 }
@@ -230,7 +231,7 @@ pub(crate) fn pong(job: &Job) -> String {
     format!("{}/pong", job.topic)
 }
 
-/// One of the four ends that the loops know.
+/// Runs one of the four kinds of ends.
 fn one_end<M: Middleware>(job: &Job, m: &M, ready: &dyn Fn()) -> Result<End> {
     match job.role {
         Role::Publisher => {
@@ -259,7 +260,7 @@ fn one_end<M: Middleware>(job: &Job, m: &M, ready: &dyn Fn()) -> Result<End> {
     }
 }
 
-/// All ends of a link in this process, a thread each.
+/// Runs all ends of a link in this process, a thread each.
 fn threads<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
     let (sending, receiving) = match job.pace {
         Pace::PingPong => (Role::Ping, Role::Echo),
@@ -288,8 +289,8 @@ fn threads<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
                 let _ = started.send(());
             });
             if let Err(e) = &end {
-                // The other threads wait for an event that will never come: report, and end the
-                // process with all of them.
+                // The other threads wait for an event that will never come: report the error, and
+                // end the process with all of them.
                 emit(&Event::Failed { error: format!("{e:#}") });
                 std::process::exit(1);
             }

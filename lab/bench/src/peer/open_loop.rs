@@ -11,15 +11,15 @@ use std::time::Duration;
 
 /// Time in which ends must find each other.
 pub(crate) const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
-/// Rest after the first sample, so that start-up does not reach into the measurement.
+/// Rest after the first sample, so that start-up does not disturb the measurement.
 const AFTER_FIRST: Duration = Duration::from_millis(50);
 /// Rest before the end mark, so that it replaces no unread sample.
 const BEFORE_END: Duration = Duration::from_millis(100);
 /// Maximum delay of a sender before the rest counts as not sent.
 const PATIENCE_NS: u64 = 5_000_000_000;
-/// Time that a receiver waits for the first sample: until the other process exists.
+/// Maximum wait of a receiver for the first sample: until the other process exists.
 const FIRST_SAMPLE: Duration = Duration::from_secs(60);
-/// Time that it waits for the end mark, beyond the sender's limit.
+/// Maximum wait for the end mark, beyond the sender's limit.
 const END_MARK_NS: u64 = 10_000_000_000;
 
 struct Outgoing<'a, S> {
@@ -58,14 +58,14 @@ impl<S: Sender> Outgoing<'_, S> {
     }
 }
 
-/// The sending end's whole life.
+/// Runs the sending end from start to finish.
 pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64) -> Result<End> {
     let Pace::RateHz(hz) = job.pace else { bail!("an open loop needs a rate") };
     let mut end = End::new(job.role, 0);
     let mut sent = Recorder::<SentRow>::for_job(job);
     let source = (job.payload == Payload::Filled).then(|| Source::new(job.size)).transpose()?;
     sender.wait_matched(job.subscribers, MATCH_TIMEOUT)?;
-    // The first sample goes out as soon as a receiver exists: it is the end of the start-up time.
+    // The first sample is sent as soon as a receiver exists: it ends the start-up time.
     let mut out = Outgoing { sender, source, size: job.size, expected: Some(first_sequence) };
     let first = out.send(0).map_err(|e| anyhow!("the first sample could not be published: {e}"))?;
     end.first_sequence = first.sequence;
@@ -99,7 +99,7 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
     }
     end.cpu_ns = if end.cpu_samples > 0 { cpu_ns(job) - cpu } else { 0 };
     end.wake_calls = out.sender.wake_calls().zip(wakes).map(|(after, before)| after - before);
-    // Readers that process must have come to the end of what they keep.
+    // Readers with a processing time must have emptied their queues.
     let processing =
         Duration::from_micros(job.processing_us).saturating_mul(job.depth.saturating_add(1));
     std::thread::sleep(BEFORE_END.saturating_add(processing));
@@ -109,13 +109,13 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
     Ok(end)
 }
 
-/// The receiving end's whole life.
+/// Runs the receiving end from start to finish.
 pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End> {
     hear_all(job, receiver, FIRST_SAMPLE, end_is_due)
 }
 
-/// Returns when a receiver that had its first sample now stops waiting: twice the schedule, where
-/// nothing is replaced the time to process everything, and the sender's maximum delay.
+/// Returns the time at which a receiver that had its first sample now stops waiting: twice the
+/// schedule, the time to process everything if nothing is replaced, and the sender's maximum delay.
 fn end_is_due(job: &Job) -> u64 {
     let samples = job.warm_up + job.messages + 1;
     let schedule_s = if let Pace::RateHz(hz) = job.pace { samples as f64 / hz } else { 0.0 };
@@ -185,13 +185,13 @@ fn hear_all<R: Receiver>(
                 cpu = cpu_ns(job);
             }
             end.cpu_samples += 1;
-            // A reader that copied needs the sample no more; a reader in place holds it.
+            // A reader that copied does not need the sample any more; a reader in place holds it.
             let held = (row.copied == 0).then_some(sample);
             burn(job.processing_us);
             drop(held);
         }
     }
-    // From the first counted sample to the end mark, so it includes the rest before that; the
+    // From the first counted sample to the end mark, so it includes the rest before the mark. The
     // reader sleeps through it unless it spins.
     end.cpu_ns = if end.cpu_samples > 0 { cpu_ns(job) - cpu } else { 0 };
     end.verified = verdict.verified;
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use crate::harness::{Reach, Role, sample_job};
 
-    /// Gets what is in it, and then nothing more.
+    /// Receives its samples, and then nothing more.
     struct Silent(Vec<u64>);
     struct Got(u64);
 
@@ -277,8 +277,8 @@ mod tests {
             ..job()
         };
         let seconds = (end_is_due(&job) - now()) as f64 / 1e9;
-        // Twice the schedule, all processing, and what the sender may be late: a moment later it is
-        // a moment less.
+        // Twice the schedule, all processing, and the sender's maximum delay, minus the time that
+        // has passed.
         assert!((135.0 - 1.0..=20.0 + 101.0 + 15.0).contains(&seconds), "{seconds}");
     }
 }

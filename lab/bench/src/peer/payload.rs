@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Payloads that show whether they arrived whole.
+//! Payloads that show whether they arrived undamaged.
 //!
 //! A filled payload begins with four words: magic number, sequence number, length, and the XXH3-64
-//! of everything after them, seeded with the sequence number. The rest is random bytes, a different
-//! stretch of them for every sample, so that a mixture of two samples cannot pass for one. The
-//! checksum is computed before the clock starts; filling is then what an application does that has
-//! its data elsewhere: one copy.
+//! of everything after them, seeded with the sequence number. The rest is random bytes, different
+//! for every sample, so that a mixture of two samples is detected. The checksum is computed before
+//! the clock starts. Filling then corresponds to an application that has its data elsewhere: one
+//! copy.
 
 use crate::stats::Random;
 use anyhow::{Result, bail};
 use twox_hash::XxHash3_64;
 
-/// Least size of a payload that can be filled.
+/// Minimum size of a payload that can be filled.
 pub const MIN_FILLED: usize = HEAD;
 const HEAD: usize = 32;
 /// Length of the head of every payload: magic and sequence number.
 const MARK: usize = 16;
 const MAGIC: u64 = u64::from_le_bytes(*b"drvbench");
-/// Distance of the stretches of random bytes, and their number.
+/// Distance between the stretches of random bytes, and their number.
 const STEP: usize = 64;
 const STRETCHES: u64 = 61;
 
-/// The sender's own data.
+/// Generator of the sender's data.
 pub(crate) struct Source {
     bytes: Vec<u8>,
     body_len: usize,
@@ -69,8 +69,8 @@ impl Source {
     }
 }
 
-/// Begins a payload that is not filled as every program of the harness does, so that all systems
-/// touch the same bytes of it. What has no payload stays as it is.
+/// Writes the head of an unfilled payload as every program of the harness does, so that all systems
+/// touch the same bytes. Does nothing without a payload.
 #[inline]
 pub(crate) fn mark(payload: &mut [u8], number: u64) {
     if let Some(head) = payload.first_chunk_mut::<MARK>() {
@@ -80,8 +80,8 @@ pub(crate) fn mark(payload: &mut [u8], number: u64) {
     }
 }
 
-/// Returns whether a payload, filled or not, begins with the head of this number; a payload too
-/// short for a head does.
+/// Returns true if a payload, filled or not, begins with the head of this number, or is too short
+/// for a head.
 #[inline]
 pub(crate) fn is_marked(payload: &[u8], number: u64) -> bool {
     payload.first_chunk::<MARK>().is_none_or(|head| {
@@ -90,7 +90,7 @@ pub(crate) fn is_marked(payload: &[u8], number: u64) -> bool {
     })
 }
 
-/// The number with which a payload, filled or not, begins.
+/// Returns the number in the head of a payload, filled or not.
 pub(crate) fn number(payload: &[u8]) -> Option<u64> {
     payload
         .first_chunk::<MARK>()
@@ -98,7 +98,7 @@ pub(crate) fn number(payload: &[u8]) -> Option<u64> {
         .map(|word| u64::from_le_bytes(*word))
 }
 
-/// Reads a whole payload and says what is wrong with it.
+/// Checks a whole payload and returns its defect as an error.
 pub(crate) fn verify(payload: &[u8], sequence: u64) -> Result<(), String> {
     let Some((head, body)) = payload.split_at_checked(HEAD) else {
         return Err(format!("sample {sequence}: {} bytes are too few", payload.len()));

@@ -9,13 +9,13 @@ use driveline_runtime::host::lock_memory;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::path::PathBuf;
 
-/// The present on `CLOCK_MONOTONIC`, in nanoseconds.
+/// Returns the current time on `CLOCK_MONOTONIC`, in nanoseconds.
 #[inline]
 pub(crate) fn now() -> u64 {
     driveline::types::MonotonicNs::now().0
 }
 
-/// Rows in memory that was touched before the clock started.
+/// Rows in memory that is touched before the clock starts.
 pub(crate) struct Recorder<R> {
     rows: Vec<R>,
 }
@@ -50,7 +50,7 @@ impl<R: Row + Copy + Default> Recorder<R> {
     }
 }
 
-/// Result of the verification of payloads.
+/// Counts of verified and wrong payloads.
 #[derive(Default)]
 pub(crate) struct Verdict {
     pub(crate) verified: u64,
@@ -80,7 +80,8 @@ impl Verdict {
     }
 }
 
-/// Processor time used so far: the process's, or the thread's where both ends share a process.
+/// Returns the processor time used so far: of the process, or of the thread if both ends share a
+/// process.
 pub(crate) fn cpu_ns(job: &Job) -> u64 {
     let clock = match job.reach {
         Reach::Host | Reach::Network => ClockId::ProcessCPUTime,
@@ -90,8 +91,8 @@ pub(crate) fn cpu_ns(job: &Job) -> u64 {
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
 
-/// Keeps the calling thread busy for so much of its own processor time: being displaced shortens no
-/// work.
+/// Keeps the calling thread busy for this much of its own processor time: preemption does not
+/// shorten the work.
 pub(crate) fn burn(microseconds: u64) {
     if microseconds == 0 {
         return;
@@ -106,9 +107,8 @@ pub(crate) fn burn(microseconds: u64) {
     }
 }
 
-/// Puts the calling thread where the job wants it, and reads back whether that worked; timers
-/// become as exact as the kernel can. An end with a real-time priority locks its memory, as
-/// real-time programs do.
+/// Puts the calling thread on the CPU of the job and checks the result. Makes timers as exact as
+/// the kernel can. An end with a real-time priority locks its memory, as real-time programs do.
 pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
     let class = if job.priority > 0 { SchedulingClass::Fifo } else { SchedulingClass::Other };
     let cpus = cpu.into_iter().collect();
@@ -117,15 +117,15 @@ pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
     if let (true, Err(e)) = (job.priority > 0, lock_memory()) {
         unset.push(format!("locked memory: {e}"));
     }
-    // The default of 50 µs would end up in every schedule-relative latency.
+    // The default of 50 µs would be a part of every schedule-relative latency.
     if let Err(e) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
         unset.push(format!("timer slack of 1 ns: {e}"));
     }
     unset
 }
 
-/// Sleeps until a time on `CLOCK_MONOTONIC`, in nanoseconds; at once if that is past. As exact as
-/// the calling thread's timer slack.
+/// Sleeps until a time on `CLOCK_MONOTONIC`, in nanoseconds; returns at once if it has passed. As
+/// exact as the calling thread's timer slack.
 pub fn sleep_until(at_ns: u64) {
     let request =
         Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as _ };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Roles with a shape of their own: one thread for both ends, a link at rest, a publisher for
-//! latecomers, memcpy.
+//! Special roles: one thread for both ends, an idle link, a publisher for late subscribers, memcpy.
 
 use super::driveline_link::Ends;
 use super::link::{Receiver, Sender};
@@ -18,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Longer than any link is left at rest.
+/// Longer than any idle time of a link.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
 
 /// Burns processor time until the parent process kills it.
@@ -29,7 +28,7 @@ pub(crate) fn hog() -> ! {
     }
 }
 
-/// Publishes, then runs the callback on the same thread: the whole way through executor and
+/// Publishes, then runs the callback on the same thread: the whole path through executor and
 /// trigger, without a wake-up.
 pub(crate) fn same_thread(job: &Job) -> Result<End> {
     let ends = Ends::new(job, "same-thread")?;
@@ -86,7 +85,7 @@ pub(crate) fn same_thread(job: &Job) -> Result<End> {
     Ok(end)
 }
 
-/// Brings a link up and leaves it idle until the order to end, so that it can be watched from
+/// Connects a link and leaves it idle until the order to end, so that it can be observed from
 /// outside.
 pub(crate) fn idle_publisher(
     job: &Job,
@@ -120,7 +119,7 @@ pub(crate) fn keeps_last(
     Ok(end)
 }
 
-/// QoS under which a late subscription gets the last sample.
+/// Returns the QoS with which a late subscription gets the last sample.
 pub(crate) fn lasting() -> Qos {
     Qos { durability: Durability::TransientLocal, ..Qos::default() }
 }
@@ -131,10 +130,10 @@ fn await_word(commands: &mut dyn BufRead) -> Result<()> {
     Ok(())
 }
 
-/// Slots in turn: what a publisher of depth 1 with one loan and one reader rotates through.
+/// Number of slots: as many as a publisher of depth 1 with one loan and one reader uses in turn.
 const SLOTS: usize = 4;
 
-/// Copies `size` bytes over and over.
+/// Copies `size` bytes repeatedly.
 pub(crate) fn memcpy(job: &Job) -> Result<End> {
     let kind = MEMCPY_KINDS.get(job.index).copied().context("no such kind of memcpy")?;
     let slots = if kind == MemcpyKind::IntoShared { 1 } else { SLOTS };
@@ -151,8 +150,8 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
     for i in 0..job.warm_up + job.messages {
         let at = (i as usize % slots) * stride;
         if let Pace::RateHz(hz) = job.pace {
-            // Caches cool down between samples, so the floor must be measured at the rate of the
-            // link, too.
+            // Caches cool down between samples, so the baseline must also be measured at the rate
+            // of the link.
             sleep_until(start + (i as f64 * 1e9 / hz) as u64);
         }
         let before_fill = now();
@@ -178,8 +177,8 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
     Ok(end)
 }
 
-/// The subscriber of a link at rest or of a latecomer's start: it notes its first sample and leaves
-/// with the end mark.
+/// Subscriber of an idle link, or one that starts late: it records its first sample and leaves with
+/// the end mark.
 pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> {
     let late = job.role == Role::LateSubscriber;
     let qos = if late { lasting() } else { Qos::default() };

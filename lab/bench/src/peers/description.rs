@@ -6,69 +6,69 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A peer as it describes itself.
+/// Description that a peer prints about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
-    /// [`crate::harness::PROTOCOL`] that it speaks.
+    /// Version of [`crate::harness::PROTOCOL`] that it uses.
     pub protocol: u32,
-    /// Name, as it is called in a job: lower case, no slash.
+    /// Name in jobs: lower case, no slash.
     pub name: String,
-    /// Name for people.
+    /// Readable name.
     pub title: String,
     /// Version of the middleware.
     pub version: String,
-    /// The ways in which it can carry samples.
+    /// Its variants.
     pub variants: Vec<Variant>,
 }
 
-/// One way in which a peer carries samples.
+/// One way of a peer to carry samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// Name, as it is called in a job.
+    /// Name in jobs.
     pub name: String,
-    /// Name for people.
+    /// Readable name.
     pub title: String,
     /// Possible places of its ends.
     pub reach: Vec<Reach>,
-    /// Ways in which its readers can wait.
+    /// Supported kinds of waiting readers.
     pub waits: Vec<WaitKind>,
     /// Offered kinds of reliability.
     pub reliability: Vec<Reliability>,
     /// `true` if samples are written and read in place; otherwise the middleware copies them.
     pub loans: bool,
-    /// Least size in bytes.
+    /// Minimum size in bytes.
     pub min_size: usize,
-    /// Greatest size in bytes.
+    /// Maximum size in bytes.
     pub max_size: usize,
-    /// Greatest number of subscribers.
+    /// Maximum number of subscribers.
     pub max_subscribers: usize,
     /// `true` if it needs a [`crate::harness::Role::Keeper`].
     #[serde(default)]
     pub keeper: bool,
-    /// Note that a reader of its figures must know.
+    /// Note that readers of its figures need.
     #[serde(default)]
     pub note: String,
     /// Its configuration, with reasons.
     pub settings: Vec<Setting>,
-    /// A variation of another variant's settings, measured only when it is named itself.
+    /// A variation of another variant's settings, measured only if it is named.
     #[serde(default)]
     pub tuning: bool,
-    /// It differs from what it varies in ping-pongs only: at a rate it is the same under another
-    /// name.
+    /// It differs from the varied variant only in ping-pongs: at a rate it is the same variant
+    /// under another name.
     #[serde(default)]
     pub usual_at_a_rate: bool,
-    /// The middleware's own latency tool, which it runs in the role
-    /// [`crate::harness::Role::OwnTool`]; empty if there is none.
+    /// The middleware's own latency tool, which runs in the role [`crate::harness::Role::OwnTool`];
+    /// empty if there is none.
     #[serde(default)]
     pub own_tool: String,
-    /// Way the readers of that tool wait.
+    /// Wait mode of the readers of that tool.
     #[serde(default)]
     pub own_tool_wait: WaitKind,
-    /// The sizes in bytes that it can measure; none: any.
+    /// Sizes in bytes that the tool can measure; empty: any.
     #[serde(default)]
     pub own_tool_sizes: Vec<usize>,
-    /// The links with which it can measure; none: any that the variant offers. Some tools cannot go
-    /// on after a loss.
+    /// Kinds of links that the tool can measure; empty: all that the variant offers. Some tools
+    /// stop at a loss.
     #[serde(default)]
     pub own_tool_reliability: Vec<Reliability>,
     /// Workloads that it runs.
@@ -81,10 +81,10 @@ pub struct Variant {
 pub struct RunsWorkload {
     /// Name of the workload.
     pub name: String,
-    /// Of parameters that cannot have every value: those that they can have.
+    /// Permitted values of parameters that are restricted.
     #[serde(default)]
     pub only: BTreeMap<String, Vec<String>>,
-    /// Reason for that.
+    /// Reason for the restrictions.
     #[serde(default)]
     pub why: String,
     /// Reason why this build does not run it, and the remedy; empty if it does.
@@ -93,8 +93,8 @@ pub struct RunsWorkload {
 }
 
 impl RunsWorkload {
-    /// Returns why it does not run with these parameters, which must be complete; nothing if it
-    /// does.
+    /// Returns the reason why it does not run with these parameters, which must be complete;
+    /// nothing if it does.
     #[must_use]
     pub fn refuses(&self, parameters: &Value) -> Option<String> {
         if !self.missing.is_empty() {
@@ -109,7 +109,7 @@ impl RunsWorkload {
     }
 }
 
-/// One thing that is configured.
+/// One setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// Its name in the middleware.
@@ -144,7 +144,7 @@ impl From<Wait> for WaitKind {
 }
 
 impl Variant {
-    /// Returns whether there is a tool of its own that measures the same link as a job.
+    /// Returns true if its own tool measures the same link as a job.
     #[must_use]
     pub fn has_own_tool_for(&self, job: &Job) -> bool {
         let fits = self.own_tool_sizes.is_empty() || self.own_tool_sizes.contains(&job.size);
@@ -157,13 +157,13 @@ impl Variant {
             && self.own_tool_wait == WaitKind::from(job.wait)
     }
 
-    /// Returns the entry of a workload, if it announces that.
+    /// Returns the entry of a workload, if it has one.
     #[must_use]
     pub fn workload(&self, name: &str) -> Option<&RunsWorkload> {
         self.workloads.iter().find(|w| w.name == name)
     }
 
-    /// Returns why it cannot do a job; nothing if it can.
+    /// Returns the reason why it cannot do a job; nothing if it can.
     #[must_use]
     pub fn refuses(&self, job: &Job) -> Option<String> {
         let kind = WaitKind::from(job.wait);
@@ -202,7 +202,7 @@ impl Variant {
     }
 }
 
-/// Returns whether a text can be a name of a peer or variant, which is part of ids, files and
+/// Returns true if a text is a valid name of a peer or variant, which is part of ids, files and
 /// `PEER/VARIANT`.
 fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');

@@ -3,9 +3,8 @@
 //! instructions to add missing ones.
 //!
 //! A peer is a program in the directory of peers that speaks [`crate::harness`]. Called with
-//! `--describe` it prints a [`Description`] as JSON. The catalogue names the well-known peers; a
-//! peer that is in the catalogue but not in the directory is shown with instructions to add it, so
-//! that nothing is missing silently.
+//! `--describe` it prints a [`Description`] as JSON. The catalogue names the well-known peers. A
+//! peer of the catalogue without a program is listed with instructions to add it.
 
 mod description;
 mod selection;
@@ -24,10 +23,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Names the directory of peers; without it, `peers` in the executable's directory or one level up.
+/// Variable with the directory of peers. Without it: `peers` in the executable's directory or one
+/// level up.
 pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
 
-/// Search path of peers, for users who miss one.
+/// Search path of peers, for users who lack one.
 pub const PLACE: &str = "Peers are in the directory that DRIVELINE_PEERS names. Without it, they \
      are in `peers` next to this program, or one level up.";
 
@@ -36,16 +36,16 @@ pub const NOT_INSTALLED: &str = "not installed";
 
 /// Time in which a peer must describe itself.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// More than any description needs.
+/// Maximum size of a description in bytes.
 const DESCRIPTION_MAX: u64 = 1 << 20;
 const CATALOGUE: &str = include_str!("../../../peers/catalogue.json");
 
 /// A known or installed peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Peer {
-    /// Name, as it is called in a job.
+    /// Name in jobs.
     pub name: String,
-    /// Name for people.
+    /// Readable name.
     pub title: String,
     /// Availability of the peer.
     pub state: State,
@@ -55,21 +55,21 @@ pub struct Peer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It is there.
+    /// It is installed.
     Installed {
         /// Its program.
         program: PathBuf,
         /// Its description.
         description: Description,
     },
-    /// Its program is there but of no use.
+    /// Its program exists, but cannot be used.
     Broken {
         /// Its program.
         program: PathBuf,
         /// Error.
         reason: String,
     },
-    /// It is not there.
+    /// It is not installed.
     NotInstalled {
         /// Instructions to add it.
         how_to_add: String,
@@ -77,7 +77,7 @@ pub enum State {
 }
 
 impl Peer {
-    /// Returns why it cannot be measured, and how to add it, if it is missing.
+    /// Returns the reason why it cannot be measured, and how to add it if it is missing.
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let State::NotInstalled { how_to_add } = &self.state else { return None };
@@ -103,12 +103,11 @@ pub fn directory() -> Option<PathBuf> {
     [beside.join("peers"), beside.parent()?.join("peers")].into_iter().find(|d| d.is_dir())
 }
 
-/// All peers: those of the catalogue, in its order, then whatever else is in the directory. Blocks
-/// while they describe themselves.
+/// Returns all peers: those of the catalogue, in its order, then the others in the directory.
+/// Blocks while they describe themselves.
 ///
 /// # Errors
-/// If a directory is named that cannot be read. A peer that does not work is part of the result
-/// instead.
+/// If a named directory cannot be read. A broken peer is part of the result instead.
 pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
     let known: Vec<Known> =
         serde_json::from_str(CATALOGUE).context("the catalogue of peers is damaged")?;
@@ -116,7 +115,7 @@ pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
     if let Some(directory) = directory {
         let place = directory.display();
         let entries = std::fs::read_dir(directory).map_err(|e| match e.kind() {
-            // The default directory was checked before.
+            // The default directory was already checked.
             ErrorKind::NotFound => anyhow!(
                 "{PEERS_VARIABLE} names {place}, which is not there: \
                  name another directory, or unset it"
@@ -169,22 +168,22 @@ fn examine(program: PathBuf) -> Peer {
     }
 }
 
-/// Asks a program what it is.
+/// Runs a program to get its description.
 fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     let mut command = Command::new(program);
     command.arg("--describe").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut started = Started::new(&mut command).context("it cannot be started")?;
     let out = started.pipes().1.context("it has no standard output")?;
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut said = Vec::new();
-        let _ = tell.send(out.take(DESCRIPTION_MAX + 1).read_to_end(&mut said).map(|_| said));
+        let _ = sender.send(out.take(DESCRIPTION_MAX + 1).read_to_end(&mut said).map(|_| said));
     });
-    let heard = told.recv_timeout(timeout);
+    let heard = receiver.recv_timeout(timeout);
     let status = started.end_within(if heard.is_ok() { timeout } else { Duration::ZERO });
     let Ok(said) = heard else { bail!("it did not describe itself within {timeout:?}") };
     let said = said.context("its description cannot be read")?;
-    // Before its exit status: the rest of its output was not read.
+    // Checked before its exit status: the rest of its output was not read.
     ensure!(
         said.len() as u64 <= DESCRIPTION_MAX,
         "its description is longer than {} MiB",
@@ -213,8 +212,8 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
 /// First words of the instructions for peers that `make peers` builds.
 const BUILT: &str = "make peers";
 
-/// A line for each peer: whether it is there, what it is, and its variants or what is missing; then
-/// words in lines of at most so many characters.
+/// Returns a line for each peer: its state, its name, and its variants or what is missing. Text is
+/// wrapped at `width` characters.
 #[must_use]
 pub fn table(peers: &[Peer], width: usize) -> String {
     let head = ["PEER", "STATUS", "WHAT"].map(str::to_owned).to_vec();
@@ -244,7 +243,7 @@ pub fn table(peers: &[Peer], width: usize) -> String {
     text + &place(peers, width)
 }
 
-/// All that peers say of themselves, or how to add them; words in lines of at most so many
+/// Returns the complete descriptions of peers, or how to add them. Text is wrapped at `width`
 /// characters.
 #[must_use]
 pub fn details(peers: &[Peer], width: usize) -> String {
@@ -273,7 +272,7 @@ fn place(peers: &[Peer], width: usize) -> String {
     if all_there { String::new() } else { wrapped(PLACE, width) }
 }
 
-/// The variants of a peer, each with how it is configured and why.
+/// Returns the variants of a peer, each with its settings and their reasons.
 #[must_use]
 pub(crate) fn settings(description: &Description) -> String {
     use std::fmt::Write as _;

@@ -7,11 +7,11 @@ use anyhow::{Result, bail};
 use driveline_graph::{closest, suggest};
 use std::path::{Path, PathBuf};
 
-/// Returns the possible names: `all`, the known or installed peers, and their variants. Blocks
-/// while they describe themselves.
+/// Returns the possible names: `all`, known or installed peers, and their variants. Blocks while
+/// they describe themselves.
 #[must_use]
 pub fn names() -> Vec<String> {
-    // A directory that cannot be read has none.
+    // A directory that cannot be read has no peers.
     let peers = discover(directory().as_deref()).or_else(|_| discover(None)).unwrap_or_default();
     let mut names = vec!["all".to_owned()];
     for peer in peers {
@@ -26,7 +26,7 @@ pub fn names() -> Vec<String> {
 /// Requested peers, and the ones that cannot be measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Programs to measure, each with the variants that were asked for.
+    /// Programs to measure, each with the requested variants.
     pub chosen: Vec<(PathBuf, Description)>,
     /// Requested peers that cannot be measured: name and reason.
     pub unavailable: Vec<(String, String)>,
@@ -60,8 +60,8 @@ pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, 
     ))
 }
 
-/// Resolves names of peers (`fastdds`), of their variants (`fastdds/shm`), or `all`. Variants for
-/// tuning must be named themselves (`fastdds/udp_500`).
+/// Resolves names of peers (`fastdds`), of their variants (`fastdds/shm`), or `all`. Tuning
+/// variants must be named (`fastdds/udp_500`).
 ///
 /// # Errors
 /// If a name is neither installed nor known.
@@ -122,7 +122,7 @@ pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
 }
 
 impl Selection {
-    /// The program that carries samples of a system; none if it is not chosen.
+    /// Returns the program that carries the samples of a system; none if it is not chosen.
     #[must_use]
     pub fn program(&self, system: &System) -> Option<&Path> {
         let System::Peer { name, .. } = system else { return None };
@@ -142,7 +142,7 @@ impl Selection {
             .find(|v| v.name == *variant)
     }
 
-    /// The name of a system for people: of the peer and of its variant.
+    /// Returns the readable name of a system: of the peer and of its variant.
     #[must_use]
     pub fn title(&self, system: &System) -> String {
         let System::Peer { name, .. } = system else { return system.to_string() };
@@ -154,7 +154,7 @@ impl Selection {
         }
     }
 
-    /// All systems that were chosen.
+    /// Returns all chosen systems.
     pub fn systems(&self) -> impl Iterator<Item = (System, &Variant)> {
         self.chosen.iter().flat_map(|(_, d)| {
             d.variants

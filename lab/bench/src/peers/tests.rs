@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Peers that are there, that are not, and that are no good.
+//! Installed, missing and broken peers.
 
 use super::*;
 use crate::harness::{Job, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 use std::collections::BTreeMap;
 
-/// Written by another process: a program that this one holds open cannot be started by a process
-/// forked meanwhile.
+/// Written by another process: a program that this process holds open for writing cannot be
+/// started, and a process forked meanwhile holds it open as well.
 fn program(dir: &Path, name: &str, script: &str) {
     use std::io::Write;
     let mut child = Command::new("sh")
@@ -122,9 +122,10 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     odd.iter().for_each(|(file, d, _)| program(dir.path(), file, &echo(d)));
     std::fs::write(dir.path().join("README"), "no program").unwrap();
     let peers = discover(Some(dir.path())).unwrap();
-    assert!(
-        matches!(state(&peers, "fastdds"), State::Installed { description, .. } if description.version == "1.2")
-    );
+    let State::Installed { description, .. } = state(&peers, "fastdds") else {
+        panic!("fastdds is not installed")
+    };
+    assert_eq!(description.version, "1.2");
     assert!(matches!(state(&peers, "own"), State::Installed { .. }));
     assert!(reason(&peers, "other").contains("calls itself 'another'"));
     assert!(
@@ -139,14 +140,15 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     odd.iter().for_each(|(file, _, why)| {
         assert!(reason(&peers, file).contains(why), "{file}: {}", reason(&peers, file))
     });
-    // Two rows of the papers, and two of what is missing here.
+    // Two rows of the papers, and two peers that are missing here.
     for (name, how) in [("ros2_inter", "between processes"), ("ros2_intra", "within a process")] {
-        let told =
+        let described =
             |text: &str| text.contains("build/peers") && text.contains(how) && text.contains(name);
-        assert!(
-            matches!(state(&peers, name), State::NotInstalled { how_to_add } if told(how_to_add)),
-            "{name}"
+        let missing = matches!(
+            state(&peers, name),
+            State::NotInstalled { how_to_add } if described(how_to_add)
         );
+        assert!(missing, "{name}");
     }
     assert!(!peers.iter().any(|p| p.name == "README"));
     let text = details(&peers, usize::MAX);
@@ -180,7 +182,7 @@ fn a_directory_that_is_not_there_is_an_error_with_a_remedy() {
         dir.path().display()
     );
     assert_eq!(text, named);
-    // Without any, everything of the catalogue is listed as not installed.
+    // Without a directory, all peers of the catalogue are listed as not installed.
     assert!(discover(None).unwrap().iter().all(|p| matches!(p.state, State::NotInstalled { .. })));
 }
 
@@ -216,7 +218,7 @@ fn peers_are_chosen_by_name_by_variant_or_all() {
         "{}",
         error("a/tcp")
     );
-    // Who is a letter or two away is meant.
+    // A name with one or two wrong letters gets a suggestion.
     assert_eq!(error("rso2"), "there is no peer 'rso2': did you mean `ros2`?");
     assert_eq!(error("a/smh"), "the peer a has no variant 'smh': did you mean `shm`?");
     let system = |name| {
@@ -249,7 +251,7 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
         let s = select(&peers, &names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>()).unwrap();
         (s.systems().map(|(s, _)| s.to_string()).collect::<Vec<_>>(), s.unavailable.len())
     };
-    // One that has nothing else is not silently left out.
+    // A peer with only tuning variants is not left out.
     assert_eq!(chosen(&["all"]), (vec!["a/udp".to_owned()], 1));
     assert_eq!(chosen(&["a"]), (vec!["a/udp".to_owned()], 0));
     assert_eq!(
@@ -261,7 +263,7 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
         "a/udp_500: UDP_500 (may tear) [tuning: measured only when it is named] [its \
                  own latency tool: perf]"
     ));
-    // Those who know nothing of it mean what they meant.
+    // Descriptions without the new keys keep their meaning.
     let mut old = serde_json::to_value(variant("udp")).unwrap();
     old.as_object_mut().unwrap().retain(|k, _| {
         !["tuning", "usual_at_a_rate", "workloads"].contains(&k.as_str())
@@ -327,7 +329,7 @@ fn an_own_tool_stands_next_to_its_link() {
     }
     let any_size = Variant { own_tool_sizes: Vec::new(), ..tool.clone() };
     assert!(any_size.has_own_tool_for(&Job { size: 64, ..link.clone() }));
-    // One that cannot go on once something is lost.
+    // A tool that stops after a loss.
     let reliable = Variant { own_tool_reliability: vec![Reliability::Reliable], ..tool.clone() };
     assert!(!reliable.has_own_tool_for(&link));
     assert!(reliable.has_own_tool_for(&Job { reliability: Reliability::Reliable, ..link.clone() }));
@@ -350,12 +352,12 @@ fn a_workload_runs_with_the_parameters_that_a_variant_has_for_it() {
     );
     let without = RunsWorkload { missing: "install it".into(), ..runs.clone() };
     assert_eq!(without.refuses(&with("approximate")).unwrap(), "install it");
-    let told = |runs: &RunsWorkload| {
+    let described = |runs: &RunsWorkload| {
         let fusing = Variant { workloads: vec![runs.clone()], ..variant("tcp") };
         settings(&Description { variants: vec![fusing], ..description("ros1") })
     };
-    assert!(told(&runs).contains("[runs the workload fusion]"));
-    assert!(told(&without).contains("[does not run the workload fusion: install it]"));
+    assert!(described(&runs).contains("[runs the workload fusion]"));
+    assert!(described(&without).contains("[does not run the workload fusion: install it]"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Conditions of a run in addition to its links: load, limits, preference, a watch.
+//! Conditions of a run in addition to its links: load, limits, preference, observation.
 
 use crate::cable::CableSpec;
 use crate::deployment::Deployment;
@@ -14,12 +14,12 @@ pub struct Beside {
     pub hogs: usize,
     /// Processor time that all ends share, in percent of one CPU; `None`: no limit.
     pub quota_percent: Option<u32>,
-    /// One subscriber that is preferred.
+    /// Preference of one subscriber.
     pub favour: Option<Favour>,
     /// Interval at which the use of processor time and memory is sampled; `None`: never, because
     /// sampling costs processor time too.
     pub watch_every: Option<Duration>,
-    /// Cable between two hosts; `None`: as fast as the processors are.
+    /// Cable between two hosts; `None`: limited only by the processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cable: Option<CableSpec>,
     /// Deployment of the ends.
@@ -39,7 +39,7 @@ pub struct Favour {
 }
 
 impl Beside {
-    /// Job of a subscriber, or of another end, with its place.
+    /// Returns the job of a subscriber, or of another end, with its CPU and priority.
     pub(super) fn placed(&self, job: &Job, subscriber: Option<usize>) -> Job {
         let mut job = job.clone();
         let Some(favour) = &self.favour else { return job };

@@ -10,7 +10,7 @@ use driveline_gateway::network::{CarriedTopic, GatewayConfig, NetworkSpec};
 use driveline_graph::model::Access;
 use std::path::{Path, PathBuf};
 
-/// Bandwidth in the gateways' configuration for a cable without a limit: more than processors here
+/// Bandwidth in the gateways' configuration for a cable without a limit: more than the processors
 /// carry.
 const UNLIMITED_MBIT: u32 = 10_000;
 /// Port on which the gateway of the sending host listens.
@@ -37,7 +37,7 @@ fn gateway(job: &Job, cable: CableSpec, side: usize) -> Result<GatewayConfig> {
     } else {
         (Role::Subscriber, Vec::new(), endpoints)
     };
-    // Who sends each topic.
+    // Sender of each topic.
     let topics = match job.pace {
         Pace::PingPong => vec![(ping(job), 0), (pong(job), 1)],
         Pace::RateHz(_) => vec![(job.topic.clone(), 0)],

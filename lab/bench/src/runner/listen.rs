@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Output of measured processes. Other people wrote them: whatever they write, and however much, it
-//! costs a bounded amount of memory here.
+//! Output of measured processes. They may be foreign programs: whatever and however much they
+//! write, reading it needs bounded memory.
 
 use crate::child::{lines, plain_json, readable};
 use crate::harness::Event;
@@ -21,14 +21,14 @@ pub(super) enum Heard {
     Gone,
 }
 
-/// Kind of a line, even if the rest of it cannot be read.
+/// Kind of a line, even if the rest of it is invalid.
 #[derive(Deserialize)]
 struct Name {
     event: String,
 }
 
 /// Reads events until the end. Each kind is reported once, and nothing after the last one:
-/// repetitions change nothing.
+/// repetitions have no effect.
 pub(super) fn events(out: impl Read, report: impl Fn(Heard)) {
     let (mut ready, mut idle, mut over) = (false, false, false);
     for line in lines(out) {
@@ -48,7 +48,7 @@ pub(super) fn events(out: impl Read, report: impl Fn(Heard)) {
     report(Heard::Gone);
 }
 
-/// Returns the event of a line, if its kind is known. A known event with wrong contents is a
+/// Returns the event of a line if its kind is known. A known event with invalid contents is a
 /// failure.
 fn event(line: &str) -> Option<Event> {
     let error = match plain_json(line.as_bytes()) {
@@ -56,8 +56,8 @@ fn event(line: &str) -> Option<Event> {
         Err(e) => e,
     };
     let Ok(Name { event }) = serde_json::from_str(line) else {
-        // Other lines are theirs; this one was meant to be one, and has a NaN in it, for example,
-        // which is no JSON.
+        // Other lines belong to the program. This one was meant as an event, but is not valid JSON;
+        // it may have a NaN in it.
         let meant = line.trim_start().starts_with('{') && line.contains("\"event\"");
         return meant.then(|| Event::Failed {
             error: format!(
@@ -71,7 +71,7 @@ fn event(line: &str) -> Option<Event> {
     })
 }
 
-/// Keeps the last of what a process complains of.
+/// Keeps the end of a process's error output.
 pub(super) fn complaints(mut err: impl Read, kept: &Mutex<Vec<u8>>) {
     let mut chunk = [0; 1024];
     while let Ok(n @ 1..) = err.read(&mut chunk) {
@@ -103,7 +103,8 @@ mod tests {
     fn what_is_no_event_is_ignored_and_what_is_repeated_too() {
         let done = r#"{"event":"done","ends":[]}"#;
         let said = format!(
-            "{{\"event\":\"ready\"}}\nhello\n{{\"event\":\"new\"}}\n{{\"event\":\"ready\"}}\n{done}\n{done}\n"
+            "{{\"event\":\"ready\"}}\nhello\n{{\"event\":\"new\"}}\n\
+             {{\"event\":\"ready\"}}\n{done}\n{done}\n"
         );
         let said = [b"\xff\xfe\n", said.as_bytes()].concat();
         assert_eq!(heard(said.as_slice()), ["Ready", "Done { ends: [] }", "gone"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs what is planned: fresh processes for each, started in order, and one account for all of
+//! Runs planned trials: fresh processes for each, started in order, and one account for all of
 //! them.
 
 mod beside;
@@ -35,30 +35,30 @@ use watch::Watch;
 const START: Duration = Duration::from_secs(30);
 /// Time limit of a middleware's own tool, with a slow start and a slow end.
 const OWN_TOOL: Duration = Duration::from_secs(60);
-/// Time for a link to come to rest before it is watched.
+/// Time for a link to become idle before it is observed.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Runs trials, with the place and way they are run.
+/// Runs trials, with the settings of the machine for them.
 pub struct Runner<'a> {
     /// Program of the measured processes that are not peers.
     pub program: &'a Program,
-    /// The peers that can take part.
+    /// Peers that can take part.
     pub peers: &'a Selection,
-    /// Looked at twice a second; a run that is interrupted fails.
+    /// Checked twice a second; an interrupted run fails.
     pub interrupted: &'a AtomicBool,
     /// Observation time of an idle link.
     pub idle: Duration,
-    /// The program that carries Driveline's topics between hosts, if it was built.
+    /// Gateway program that carries Driveline's topics between hosts, if it was built.
     pub gateway: Option<PathBuf>,
 }
 
 /// Result of a run.
 #[derive(Debug, Default)]
 pub struct Ensemble {
-    /// In the order of the jobs; of a trial one.
+    /// Accounts in the order of the jobs; a trial has one.
     pub accounts: Vec<Account>,
-    /// Processor time, memory and switches of each process, if they were watched; what a quota and
-    /// a cable did.
+    /// Processor time, memory and switches of each process, if they were observed; effects of a
+    /// quota and of a cable.
     pub observations: Observations,
 }
 
@@ -69,10 +69,10 @@ impl From<Account> for Ensemble {
 }
 
 impl Runner<'_> {
-    /// Runs a trial, in an empty directory that it may fill. Blocks until it is over.
+    /// Runs a trial, in an empty directory that it may fill. Blocks until it has ended.
     ///
     /// # Errors
-    /// If a process fails or hangs; what it said is part of the error.
+    /// If a process fails or hangs; its messages are part of the error.
     pub fn run(&self, trial: &Trial, dir: &Path) -> Result<Ensemble> {
         let answer_timeout_ms = trial.job.usual_answer_timeout_ms();
         let job = Job {
@@ -94,12 +94,11 @@ impl Runner<'_> {
         .map(Ensemble::from)
     }
 
-    /// The latency tool that a peer's middleware brings, in the shape of a job that names its
-    /// directories, which exist. Blocks for about 10 s. Its account has no samples, only what the
-    /// tool said.
+    /// Runs the latency tool of a peer's middleware for a job. The directories of the job exist.
+    /// Blocks for about 10 s. The account has no samples, only the tool's result.
     fn own_tool(&self, job: &Job) -> Result<Account> {
         let mut processes = self.processes();
-        // Some tools measure all their sizes, whichever is asked for.
+        // Some tools measure all their sizes, whatever size was requested.
         let sizes = self.peers.variant(&job.system).map_or(&[][..], |v| &v.own_tool_sizes);
         let size = sizes.iter().copied().fold(job.size, usize::max);
         let keeper = self.keep(&mut processes, &Job { size, ..job.clone() })?;
@@ -138,8 +137,7 @@ impl Runner<'_> {
         Ok(Some(keeper))
     }
 
-    /// The hosts of a job that goes from one to the other, and what carries Driveline's samples
-    /// between them.
+    /// Makes the hosts of a job between hosts, and what carries Driveline's samples between them.
     fn connect(
         &self,
         processes: &mut Processes<'_>,
@@ -166,7 +164,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Lets go who is done, the keeper last.
+    /// Ends finished processes, the keeper last.
     fn dismiss(processes: &mut Processes<'_>, keeper: Option<usize>) -> Result<()> {
         processes.let_go()?;
         if let Some(keeper) = keeper {
@@ -176,7 +174,7 @@ impl Runner<'_> {
         processes.let_go()
     }
 
-    /// Everything in one process.
+    /// Runs everything in one process.
     fn alone(&self, job: &Job) -> Result<Account> {
         let mut processes = self.processes();
         let keeper = self.keep(&mut processes, job)?;
@@ -186,7 +184,7 @@ impl Runner<'_> {
         account::account(job, &processes.ends(), processes.began_ns())
     }
 
-    /// A process for each end; receivers first.
+    /// Runs a process for each end; receivers start first.
     fn link(
         &self,
         job: &Job,
@@ -219,7 +217,7 @@ impl Runner<'_> {
     }
 
     /// Runs links of one system at the same time, in an empty directory that it may fill: a process
-    /// for each end. Their topics must differ. Blocks until all are over.
+    /// for each end. Their topics must differ. Blocks until all have ended.
     ///
     /// # Errors
     /// If a process fails or hangs, or the machine refuses an additional condition of the run.
@@ -243,7 +241,7 @@ impl Runner<'_> {
         if let Some(job) = jobs.first() {
             self.connect(&mut processes, job, beside.cable)?;
         }
-        // One keeps all links, and has room for all.
+        // One keeper for all links, with room for all.
         let subscribers = jobs.iter().map(|job| job.subscribers).sum();
         let size = jobs.iter().map(|job| job.size).max().unwrap_or(0);
         let for_all = jobs.first().map(|job| Job { subscribers, size, ..job.clone() });
@@ -339,7 +337,7 @@ impl Runner<'_> {
         Ok((processes, publisher, ends))
     }
 
-    /// A link at rest, watched from outside.
+    /// Runs an idle link, observed from outside.
     fn idle(&self, job: &Job) -> Result<Account> {
         let mut processes = self.processes();
         let subscriber = processes.start(
@@ -395,7 +393,7 @@ impl Runner<'_> {
         Ok(account)
     }
 
-    /// Sleeps, but not through an interruption.
+    /// Sleeps, but not beyond an interruption.
     fn rest(&self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         while let Some(left) =
@@ -407,7 +405,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// A publisher that starts while a subscriber waits, and a subscriber that starts while a
+    /// Runs a publisher that starts while a subscriber waits, and a subscriber that starts while a
     /// sample waits.
     fn start_up(&self, job: &Job) -> Result<Account> {
         let (processes, publisher, ends) =
@@ -424,7 +422,7 @@ impl Runner<'_> {
         );
         drop(processes);
 
-        // An own domain, so that nothing of the first link is found.
+        // A domain of its own, so that nothing of the first link is found.
         let job = Job { domain_dir: job.domain_dir.with_extension("late"), ..job.clone() };
         let mut processes = self.processes();
         let publisher = processes.start(
@@ -455,16 +453,16 @@ fn first_sample(ends: &[End], role: Role) -> Option<u64> {
     ends.iter().filter(|e| e.role == role).map(|e| e.first_sample_ns).max().flatten()
 }
 
-/// Returns how long a receiver may take when the publisher is done: where nothing is replaced, a
-/// receiver that processes has the largest backlog.
+/// Returns the time that a receiver may take after the publisher has finished. If nothing is
+/// replaced, a receiver with a processing time has the largest backlog.
 fn backlog(job: &Job) -> Duration {
     START.saturating_add(Duration::from_micros(
         job.processing_us.saturating_mul(job.warm_up + job.messages),
     ))
 }
 
-/// A bound on a run's duration that only a hang exceeds: an hour-long schedule counts, slow memory
-/// too.
+/// Returns a bound on a run's duration that only a hang exceeds. It includes an hour-long schedule
+/// and slow memory.
 fn longest(job: &Job) -> Duration {
     let samples = (job.warm_up + job.messages) as f64;
     let handling = samples
@@ -504,7 +502,7 @@ mod tests {
             idle: Duration::ZERO,
             gateway: None,
         };
-        // This peer's datagrams pass in files, not by the cable: it is the run that is tested.
+        // This peer's datagrams pass through files, not through the cable: the test checks the run.
         let job = |pace| Job {
             system: "test/sound".parse().unwrap(),
             reach: Reach::Network,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Measured processes: started, listened to, and never left behind.
+//! Measured processes: their start, their messages and their end.
 
 use super::listen::{COMPLAINT, Heard, complaints, events};
 use super::quota::Quota;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time in which a process that is done must end, and a keeper must clean up.
+/// Time in which a finished process must end, and a keeper must clean up.
 const LEAVES: Duration = Duration::from_secs(15);
 /// Time in which the pipes of an ended process must become empty.
 const RUNS_DRY: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ const RUNS_DRY: Duration = Duration::from_secs(1);
 /// measured.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
-/// The program that the measured processes run, and the arguments that make it one.
+/// Program of the measured processes, and its arguments for this role.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Executable.
@@ -49,7 +49,7 @@ pub(crate) struct Processes<'a> {
     members: Vec<Member>,
     heard: Receiver<(usize, Heard)>,
     sender: Sender<(usize, Heard)>,
-    // After the processes that use it.
+    // Dropped after the processes that use it.
     cable: Option<Cable>,
     containers: Option<Containers>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Processes<'a> {
 struct Member {
     name: String,
     keeps: bool,
-    /// It does not look at its input: a gateway.
+    /// It does not read its input: a gateway.
     needs_signal: bool,
     process: Started,
     stdin: Option<ChildStdin>,
@@ -67,7 +67,7 @@ struct Member {
     ready: bool,
     idle: bool,
     ends: Option<Vec<End>>,
-    /// `true` if it has reported that it is done.
+    /// `true` if it has reported that it has finished.
     done: bool,
     /// `true` if its end was reported.
     left: bool,
@@ -85,8 +85,8 @@ impl Member {
         }
     }
 
-    /// Reads the remaining output of a process that has ended. A process that has left its group
-    /// may hold the pipes open for any time: this does not wait for it.
+    /// Reads the remaining output of an ended process. A process that has left its group may hold
+    /// the pipes open for any time: this function does not wait for it.
     fn run_dry(&self) {
         let deadline = Instant::now() + RUNS_DRY;
         while Instant::now() < deadline && self.listeners.iter().any(|l| !l.is_finished()) {
@@ -95,7 +95,7 @@ impl Member {
     }
 }
 
-/// Events of a process that can be waited for.
+/// Event of a process to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     Ready,
@@ -123,8 +123,8 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// All ends that are started from now on are there. `shared`: the directory of the run. Starts
-    /// a container if they are all in one; blocks.
+    /// Sets the deployment of all ends that are started from now on. `shared`: the directory of the
+    /// run. Starts a container if all ends are in one; blocks.
     pub(super) fn deploy(&mut self, deployment: Deployment, shared: &Path) -> Result<()> {
         if deployment != Deployment::Bare {
             self.containers = Some(Containers::new(deployment, shared, &self.program.path)?);
@@ -132,12 +132,12 @@ impl<'a> Processes<'a> {
         Ok(())
     }
 
-    /// All processes that are started from now on share this processor time.
+    /// Sets the shared processor time of all processes that are started from now on.
     pub(crate) fn confine(&mut self, quota: Option<&'a Quota>) {
         self.quota = quota;
     }
 
-    /// All ends that are started from now on are on the two hosts that this connects.
+    /// Sets the cable between the two hosts of all ends that are started from now on.
     pub(super) fn lay(&mut self, cable: Cable) {
         self.cable = Some(cable);
     }
@@ -149,22 +149,22 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// A program on that host, or just here.
+    /// Returns a command for a program on that host, or on this machine without a cable.
     fn command(&self, side: usize, program: &Path) -> Command {
         self.cable
             .as_ref()
             .map_or_else(|| Command::new(program), |cable| cable.command(side, program))
     }
 
-    /// Starts what carries Driveline's topics on one of the hosts. It says nothing that is waited
-    /// for, and ends with the run.
+    /// Starts the gateway for Driveline's topics on one of the hosts. No message is expected from
+    /// it, and it ends with the run.
     pub(super) fn start_gateway(
         &mut self,
         side: usize,
         program: &Path,
         config: &Path,
     ) -> Result<usize> {
-        // It must not outlive the runner, as ends see to themselves.
+        // It must not outlive the runner. Ends ensure this themselves.
         let mut command = self.command(side, Path::new("setpriv"));
         command.args(["--pdeathsig", "KILL", "--"]).arg(program).arg(config);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -207,7 +207,7 @@ impl<'a> Processes<'a> {
         self.spawn(name, command, &serde_json::to_string(job)?, job.role)
     }
 
-    /// Starts a program with a job that is more than a [`Job`].
+    /// Starts a program with a job that has more fields than [`Job`].
     pub(crate) fn start_with(&mut self, name: &str, program: &Path, line: &str) -> Result<usize> {
         let mut command = Command::new(program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -220,7 +220,7 @@ impl<'a> Processes<'a> {
             format!("cannot start {} as {name}", command.get_program().display())
         })?;
         if let Some(quota) = self.quota.filter(|_| role != Role::Keeper && role != Role::Hog) {
-            // It waits for its job, so it has no thread yet that would stay outside.
+            // It waits for its job, so it has no other thread yet that would not be admitted.
             quota.admit(process.id())?;
         }
         let (mut stdin, stdout, stderr) = process.pipes();
@@ -237,7 +237,7 @@ impl<'a> Processes<'a> {
             let kept = complaint.clone();
             listeners.push(std::thread::spawn(move || complaints(err, &kept)));
         }
-        // If it has died already, the wait for it reports more than this would.
+        // If it has already died, the later wait for it reports more than this error.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         self.members.push(Member {
             name: name.to_owned(),
@@ -272,14 +272,14 @@ impl<'a> Processes<'a> {
         self.members.get(index).map_or(0, |m| m.process.id())
     }
 
-    /// Orders a process to go on.
+    /// Orders a process to continue.
     pub(crate) fn go_on(&mut self, index: usize) {
         if let Some(stdin) = self.members.get_mut(index).and_then(|m| m.stdin.as_mut()) {
             let _ = writeln!(stdin, "go on");
         }
     }
 
-    /// Waits for one process. Fails as soon as any of them fails, with what it said.
+    /// Waits for one process. Fails as soon as any process fails, with its messages.
     pub(crate) fn wait(&mut self, index: usize, until: Until, timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -355,9 +355,9 @@ impl<'a> Processes<'a> {
         Ok(())
     }
 
-    /// Lets every process end that is done, and checks their status: a process that fails after its
-    /// account has an error to report. Blocks until all have ended, at most 15 s, or until it is
-    /// interrupted.
+    /// Lets all finished processes end, and checks their status: a process that fails after its
+    /// account has an error to report. Blocks until all have ended, at most 15 s, or until an
+    /// interruption.
     pub(crate) fn let_go(&mut self) -> Result<()> {
         let (deadline, interrupted) = (Instant::now() + LEAVES, self.interrupted);
         let waits_no_longer = || {
@@ -371,7 +371,7 @@ impl<'a> Processes<'a> {
             }
         };
         for member in self.members.iter_mut().filter(|m| m.done && !m.left) {
-            // Closing its input lets one go that waits there.
+            // A process that waits for input ends when its input is closed.
             (member.stdin, member.left) = (None, true);
             let status = member.process.end_unless(waits_no_longer);
             member.run_dry();
@@ -391,7 +391,7 @@ impl<'a> Processes<'a> {
         self.members.get(index).map_or_else(|| "an unknown process".to_owned(), |m| m.name.clone())
     }
 
-    /// Names and process ids of all, in the order of their start.
+    /// Returns names and process ids of all processes, in the order of their start.
     pub(crate) fn pids(&self) -> Vec<(String, u32)> {
         self.members.iter().map(|m| (m.name.clone(), m.process.id())).collect()
     }
@@ -407,14 +407,14 @@ impl<'a> Processes<'a> {
     }
 }
 
-/// Checks that a process can have had the processor time that its ends report.
+/// Checks that the processor time in the reports of a process is possible.
 fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
-    let told = Duration::from_nanos(ends.iter().fold(0, |sum, e| sum.saturating_add(e.cpu_ns)));
+    let reported = Duration::from_nanos(ends.iter().fold(0, |sum, e| sum.saturating_add(e.cpu_ns)));
     // Accounting in ticks may be a little ahead.
     let most = lived * u32::try_from(cpus)? + Duration::from_millis(100);
     ensure!(
-        told <= most,
-        "it reports {told:?} of processor time, but it ran for {lived:?} on {cpus} CPUs: is \
+        reported <= most,
+        "it reports {reported:?} of processor time, but it ran for {lived:?} on {cpus} CPUs: is \
          `cpu_ns` in nanoseconds?"
     );
     Ok(())
@@ -422,10 +422,11 @@ fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
 
 impl Drop for Processes<'_> {
     fn drop(&mut self) {
-        // Keepers last, and with time to clean up behind the others.
+        // Keepers end last, with time to clean up after the others.
         self.members.sort_by_key(|m| m.keeps);
         for member in &mut self.members {
-            // Closing its input lets one go that waits there; one that is not done is no loss.
+            // A process that waits for input ends when its input is closed. An unfinished one is no
+            // loss.
             member.stdin = None;
             if member.needs_signal {
                 member.process.ask_to_end();
@@ -464,13 +465,13 @@ mod tests {
         assert!(at("ended").exists(), "it was killed");
     }
 
-    /// The test would take a quarter of a minute for each that goes on.
+    /// Without this, the test would take a quarter of a minute for each process that stays.
     #[test]
-    fn an_interruption_is_heeded_while_ends_that_are_done_go_on() {
+    fn an_interruption_ends_a_run_whose_ends_are_still_alive() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("end");
-        // Another process writes it: a child that another test starts could inherit the file while
-        // it is open, and a file that is open for writing cannot be started.
+        // Another process writes it: a child of another test could inherit the file while it is
+        // open, and a file that is open for writing cannot be started.
         let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
         let text = "echo '{\"event\":\"done\",\"ends\":[]}'\nexec sleep 1000";
         assert!(Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success());
@@ -512,16 +513,16 @@ mod tests {
     #[test]
     fn no_process_had_more_processor_time_than_existed() {
         let end = |cpu_ns| End { cpu_ns, ..End::new(Role::Subscriber, 0) };
-        let check = |told: &[u64]| {
+        let check = |reported: &[u64]| {
             check_times(
-                &told.iter().map(|ns| end(*ns)).collect::<Vec<_>>(),
+                &reported.iter().map(|ns| end(*ns)).collect::<Vec<_>>(),
                 Duration::from_secs(1),
                 2,
             )
         };
         assert!(check(&[]).is_ok() && check(&[2_000_000_000]).is_ok());
-        for told in [&[2_200_000_000][..], &[1_500_000_000, 1_500_000_000], &[u64::MAX, 1]] {
-            assert!(check(told).unwrap_err().to_string().contains("on 2 CPUs"));
+        for reported in [&[2_200_000_000][..], &[1_500_000_000, 1_500_000_000], &[u64::MAX, 1]] {
+            assert!(check(reported).unwrap_err().to_string().contains("on 2 CPUs"));
         }
     }
 }

@@ -13,12 +13,12 @@ const PERIOD_US: u64 = 100_000;
 /// Names of groups: the process that made it, and a number, follow.
 const PREFIX: &str = "driveline-bench-";
 
-/// Processor time that several processes share. The group goes when it is dropped; its processes
-/// must have ended.
+/// Processor time that several processes share. Dropping it removes the group; its processes must
+/// have ended.
 #[derive(Debug)]
 pub struct Quota {
     group: PathBuf,
-    /// The group itself, locked: so others see that its maker lives.
+    /// The group itself, locked: other processes see that its maker lives.
     _claim: File,
 }
 
@@ -27,15 +27,15 @@ pub struct Quota {
 pub(crate) struct Throttling {
     /// Periods of 100 ms in which a process of the group wanted to run.
     pub(crate) periods: u64,
-    /// Of those: in which the limit was reached, so that all had to wait for the next one.
+    /// Periods in which the limit was reached, so that all processes had to wait for the next one.
     pub(crate) throttled: u64,
     /// Total waiting time on all CPUs, in nanoseconds.
     pub(crate) waited_ns: u64,
 }
 
 impl Throttling {
-    /// From the text of `cpu.stat`, of either version of control groups; nothing if it does not
-    /// say.
+    /// Reads the text of `cpu.stat` of either version of control groups; nothing if it has no such
+    /// counts.
     fn read(text: &str) -> Option<Self> {
         let of = |name: &str| {
             text.lines()
@@ -49,10 +49,10 @@ impl Throttling {
 }
 
 impl Quota {
-    /// So many percent of one CPU.
+    /// Makes a group with this many percent of one CPU.
     ///
     /// # Errors
-    /// If this machine does not let this user limit processor time; the error says what was tried.
+    /// If this user cannot limit processor time on this machine; the error lists the attempts.
     pub fn new(percent: u32) -> Result<Self> {
         let parent = Self::parent()?;
         sweep(&parent);
@@ -60,7 +60,7 @@ impl Quota {
         let group =
             parent.join(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)));
         match fs::create_dir(&group) {
-            // Left behind by a process of the same number; it is empty, or its removal fails.
+            // A remainder of a process with the same number. It is empty, or its removal fails.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             made => made.with_context(|| {
                 format!(
@@ -90,7 +90,7 @@ impl Quota {
         Ok(quota)
     }
 
-    /// The group that this process is in, if groups below it can limit processor time.
+    /// Returns the group of this process, if groups below it can limit processor time.
     fn parent() -> Result<PathBuf> {
         let own =
             fs::read_to_string("/proc/self/cgroup").context("this kernel has no control groups")?;
@@ -99,7 +99,7 @@ impl Quota {
             let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
             let below = |mount: &str| Path::new(mount).join(path.trim_start_matches('/'));
             if controllers.split(',').any(|c| c == "cpu") {
-                // What a container is shown as its root is often mounted there.
+                // The group that a container sees as its root is often mounted there.
                 for candidate in [
                     below("/sys/fs/cgroup/cpu"),
                     below("/sys/fs/cgroup/cpu,cpuacct"),
@@ -169,16 +169,19 @@ mod tests {
 
     #[test]
     fn both_versions_of_control_groups_report_their_limit() {
-        let told = Some(Throttling { periods: 12, throttled: 5, waited_ns: 7000 });
-        assert_eq!(Throttling::read("nr_periods 12\nnr_throttled 5\nthrottled_time 7000\n"), told);
+        let expected = Some(Throttling { periods: 12, throttled: 5, waited_ns: 7000 });
+        assert_eq!(
+            Throttling::read("nr_periods 12\nnr_throttled 5\nthrottled_time 7000\n"),
+            expected
+        );
         assert_eq!(
             Throttling::read(
                 "usage_usec 9\nuser_usec 9\nnr_periods 12\nnr_throttled 5\nthrottled_usec \
                  7\nnr_bursts 0\n"
             ),
-            told
+            expected
         );
-        // Without a limit, version 2 says nothing of it.
+        // Without a limit, version 2 has no such counts.
         assert_eq!(Throttling::read("usage_usec 9\nuser_usec 9\nsystem_usec 0\n"), None);
     }
 

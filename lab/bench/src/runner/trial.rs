@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unit of a measurement that is run once.
+//! Trial: the unit of a measurement.
 
 use crate::cable::CableSpec;
 use crate::deployment::Deployment;
 use crate::harness::{Job, MemcpyKind};
 use serde::Serialize;
 
-/// One thing that is run once.
+/// One run of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// Kind of the trial.
     pub kind: Kind,
-    /// The job of all its processes, up to their roles.
+    /// Common part of the jobs of its processes, without their roles.
     pub job: Job,
     /// Cable between its ends, if they are on two hosts.
     pub cable: Option<CableSpec>,
@@ -20,25 +20,25 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// On one host.
+    /// Makes a trial on one host.
     #[must_use]
     pub fn new(kind: Kind, job: Job) -> Self {
         Self { kind, job, cable: None, deployment: Deployment::Bare }
     }
 
-    /// Copies of the payloads of such a link: see [`Job::memcpy`].
+    /// Makes a trial of copies of the payloads of such a link: see [`Job::memcpy`].
     #[must_use]
     pub fn memcpy(link: &Job, kind: MemcpyKind) -> Self {
         Self::new(Kind::Memcpy(kind), link.memcpy(kind))
     }
 
-    /// The same over such a cable.
+    /// Returns the trial over such a cable.
     #[must_use]
     pub fn over(self, cable: Option<CableSpec>) -> Self {
         Self { cable, ..self }
     }
 
-    /// The same with its ends elsewhere.
+    /// Returns the trial with this deployment of its ends.
     #[must_use]
     pub fn deployed(self, deployment: Deployment) -> Self {
         Self { deployment, ..self }
@@ -51,13 +51,13 @@ impl Trial {
 pub enum Kind {
     /// A link of Driveline, or of a peer.
     Link,
-    /// The same shape of link, with nothing but a shared word.
+    /// A link of the same shape, with only a shared word.
     Floor,
     /// Publish to callback on one thread.
     SameThread,
     /// Memory bandwidth.
     Memcpy(MemcpyKind),
-    /// A link at rest.
+    /// An idle link.
     Idle,
     /// Process start to first sample.
     StartUp,

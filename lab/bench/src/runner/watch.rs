@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Notes, at a steady rate, what each process of a run uses.
+//! Records the resource use of each process of a run at a fixed interval.
 
 use crate::machine::{ProcessUse, resident_bytes};
 use crate::observations::{Observations, Point, Quantity};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A thread that looks.
+/// Thread that samples the use.
 pub(crate) struct Watch {
     stop: Sender<()>,
     looking: JoinHandle<Observations>,
@@ -22,7 +22,7 @@ impl Watch {
             let mut before: Vec<Option<ProcessUse>> =
                 processes.iter().map(|(_, pid)| ProcessUse::of(*pid).ok()).collect();
             let mut due = Instant::now() + every;
-            // Absolute times, so that looking does not stretch the period.
+            // Absolute times, so that sampling does not stretch the period.
             while let Err(RecvTimeoutError::Timeout) =
                 stopped.recv_timeout(due.saturating_duration_since(Instant::now()))
             {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_process_is_watched_until_it_stops() {
-        // Until its thread has had a processor in time.
+        // Repeated until its thread has had a processor in time.
         let mut observations = (0..10).map(|attempt| {
             let watch = Watch::start(
                 vec![("me".into(), std::process::id()), ("nobody".into(), u32::MAX)],

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Confidence intervals of ratios.
 //!
-//! Samples of one run are anything but independent: a run shares its memory layout, its processor
-//! frequency and the other load of the machine. So whole runs are resampled, not samples (the
-//! percentile bootstrap of Efron, 1979, over clusters). System and baseline are measured side by
-//! side in every round, so a round is drawn for both at once, and drift between rounds cancels out.
+//! Samples of one run are not independent: a run shares its memory layout, its processor frequency
+//! and the other load of the machine. So whole runs are resampled, not samples (the percentile
+//! bootstrap of Efron, 1979, over clusters). System and baseline are measured in every round, so a
+//! round is drawn for both at once, and drift between rounds cancels out.
 //!
 //! With few rounds the plain percentile bootstrap is too narrow: with five, its 95 % interval
-//! covers 85 %. So more of the resampled values lie within an interval than its name says, as many
-//! as Student's t requires (the expanded percentile interval of Hesterberg, "What Teachers Should
-//! Know About the Bootstrap", 2015); with five rounds it covers 92 %.
+//! covers 85 %. So an interval includes more of the resampled values than 95 %, as many as
+//! Student's t requires (the expanded percentile interval of Hesterberg, "What Teachers Should Know
+//! About the Bootstrap", 2015). With five rounds it covers 92 %.
 
 use super::Rank;
 use super::goodput::{Goodput, NEEDS};
@@ -22,7 +22,7 @@ use std::fmt;
 /// Number of draws.
 const RESAMPLES: usize = 2000;
 
-/// Rounds below which an interval is not to be trusted.
+/// Minimum number of rounds for a reliable interval.
 pub const ENOUGH_ROUNDS: usize = 5;
 
 /// Share of resampled values beyond each end of a 95 % interval, for 5 to 20 rounds: Φ(−t √(n ÷ (n
@@ -31,20 +31,20 @@ const TAILS: [f64; 16] = [
     0.00095, 0.00243, 0.00411, 0.00574, 0.00722, 0.00855, 0.00972, 0.01076, 0.01167, 0.01248,
     0.01321, 0.01386, 0.01444, 0.01497, 0.01544, 0.01588,
 ];
-/// Rounds of the first of [`TAILS`].
+/// Number of rounds of the first of [`TAILS`].
 const FIRST_TAIL: usize = ENOUGH_ROUNDS;
 
 /// An estimate with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// From all rounds that it rests on.
+    /// Estimate from all its rounds.
     pub estimate: f64,
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Number of rounds it rests on; with fewer than [`ENOUGH_ROUNDS`] the interval is not to be
-    /// trusted, with one it is none.
+    /// Number of its rounds. With fewer than [`ENOUGH_ROUNDS`] the interval is not reliable; with
+    /// one it has no width.
     pub rounds: usize,
 }
 
@@ -56,9 +56,8 @@ impl fmt::Display for Interval {
     }
 }
 
-/// The ratio of a percentile of `system` to that of `floor`, where run `i` of both was measured in
-/// round `i`. It rests on the rounds in which both have samples: what only one of them has says
-/// nothing about their ratio.
+/// Returns the ratio of a percentile of `system` to that of `floor`, where run `i` of both was
+/// measured in round `i`. It uses only rounds in which both have samples.
 ///
 /// `None` if either has too few samples there for the percentile, or the floor's is zero.
 #[must_use]
@@ -70,7 +69,7 @@ pub fn ratio_interval(system: &Runs, floor: &Runs, rank: Rank, seed: u64) -> Opt
     paired(rounds, |drawn| ratio(at(system, rank, drawn), at(floor, rank, drawn)), seed)
 }
 
-/// Likewise the ratio of two goodputs. More than 1: more gets through of `system`.
+/// Returns the ratio of two goodputs in the same way. More than 1: `system` carries more.
 #[must_use]
 pub fn goodput_interval(system: Goodput<'_>, floor: Goodput<'_>, seed: u64) -> Option<Interval> {
     let rounds = both(system.between_arrivals, floor.between_arrivals);
@@ -100,8 +99,8 @@ fn paired(rounds: Vec<usize>, of: impl Fn(&[usize]) -> Option<f64>, seed: u64) -
     interval(estimate, values.collect(), rounds.len())
 }
 
-/// Likewise, of two measurements that were not made side by side: the rounds of each are drawn on
-/// their own. Those without samples take no part.
+/// Returns the ratio for two measurements that were made at different times: the rounds of each are
+/// drawn independently. Rounds without samples are left out.
 #[must_use]
 pub fn ratio_interval_unpaired(
     one: &Runs,
@@ -119,7 +118,7 @@ pub fn ratio_interval_unpaired(
     )
 }
 
-/// Likewise the ratio of two goodputs. More than 1: more gets through of `one`.
+/// Returns the ratio of two goodputs in the same way. More than 1: `one` carries more.
 #[must_use]
 pub fn goodput_interval_unpaired(
     one: Goodput<'_>,
@@ -137,7 +136,7 @@ pub fn goodput_interval_unpaired(
     )
 }
 
-/// Draws the rounds of each on their own.
+/// Draws the rounds of each independently.
 fn unpaired(
     (of_one, of_other): (Vec<usize>, Vec<usize>),
     of: impl Fn(&[usize], &[usize]) -> Option<f64>,
@@ -154,9 +153,9 @@ fn unpaired(
     interval(estimate, values.collect(), of_one.len().min(of_other.len()))
 }
 
-/// Interval of the difference of two measurements that were not made side by side, from the means
-/// of their rounds' values: a ratio, a difference. `None` if one has no rounds, or `of` has no
-/// result for their means.
+/// Returns the interval of the difference of two measurements that were made at different times,
+/// from the means of their rounds' values. `of` computes the ratio or difference. `None` if one has
+/// no rounds, or `of` has no result for their means.
 #[must_use]
 pub fn mean_interval_unpaired(
     one: &[f64],
@@ -184,7 +183,7 @@ pub fn mean_interval_unpaired(
     interval(estimate, values, one.len().min(other.len()))
 }
 
-/// Rounds in which both have samples.
+/// Returns the rounds in which both have samples.
 fn both(one: &Runs, other: &Runs) -> Vec<usize> {
     (0..one.count().min(other.count()))
         .filter(|i| one.samples_of(&[*i]) > 0 && other.samples_of(&[*i]) > 0)
@@ -202,7 +201,7 @@ fn ratio(above: Option<f64>, below: Option<f64>) -> Option<f64> {
     }
 }
 
-/// As many of these rounds as there are, each of which may come several times.
+/// Draws as many rounds as there are, with repetition.
 fn draw(random: &mut Random, rounds: &[usize], drawn: &mut [usize]) {
     for place in drawn {
         if let Some(round) = rounds.get(random.below(rounds.len())) {
@@ -218,8 +217,8 @@ fn interval(estimate: f64, mut values: Vec<f64>, rounds: usize) -> Option<Interv
     Some(Interval { estimate, low: *low, high: *high, rounds })
 }
 
-/// See [`TAILS`]. Of fewer rounds, all resampled values lie within, and cover too little still; of
-/// more, it nears 2.5 %.
+/// See [`TAILS`]. For fewer rounds, the interval has all resampled values, and still covers too
+/// little; for more, it approaches 2.5 %.
 fn tail(rounds: usize) -> f64 {
     rounds
         .checked_sub(FIRST_TAIL)
@@ -237,7 +236,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
-        fn a_system_that_is_its_own_floor_has_ratio_one(runs in prop::collection::vec(prop::collection::vec(1u64..10_000, 1..40), 1..6), seed: u64) {
+        fn a_system_that_is_its_own_floor_has_ratio_one(
+            runs in prop::collection::vec(prop::collection::vec(1u64..10_000, 1..40), 1..6),
+            seed: u64
+        ) {
             let runs = Runs::new(runs);
             let i = ratio_interval(&runs, &runs, Rank::P50, seed).unwrap();
             prop_assert_eq!((i.estimate, i.low, i.high), (1.0, 1.0, 1.0));
@@ -245,7 +247,13 @@ mod tests {
 
         #[test]
         fn scaling_the_system_scales_ratio_and_interval(
-            runs in prop::collection::vec((prop::collection::vec(1u64..10_000, 5..40), prop::collection::vec(1u64..10_000, 5..40)), 2..6),
+            runs in prop::collection::vec(
+                (
+                    prop::collection::vec(1u64..10_000, 5..40),
+                    prop::collection::vec(1u64..10_000, 5..40),
+                ),
+                2..6,
+            ),
             factor in 2u64..9, seed: u64
         ) {
             let (a, b): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
@@ -255,12 +263,15 @@ mod tests {
             let other = ratio_interval(&Runs::new(scaled), &floor, Rank::P50, seed).unwrap();
             let close = |x: f64, y: f64| (x - y).abs() <= 1e-9 * y;
             prop_assert!(close(other.estimate, one.estimate * factor as f64));
-            prop_assert!(close(other.low, one.low * factor as f64) && close(other.high, one.high * factor as f64));
+            prop_assert!(close(other.low, one.low * factor as f64));
+            prop_assert!(close(other.high, one.high * factor as f64));
         }
 
         #[test]
         fn bounds_are_in_order_and_a_seed_repeats_them(
-            a in prop::collection::vec(prop::collection::vec(1u64..1000, 1..30), 1..6), b in prop::collection::vec(prop::collection::vec(1u64..1000, 1..30), 1..6), seed: u64
+            a in prop::collection::vec(prop::collection::vec(1u64..1000, 1..30), 1..6),
+            b in prop::collection::vec(prop::collection::vec(1u64..1000, 1..30), 1..6),
+            seed: u64
         ) {
             let (a, b) = (Runs::new(a), Runs::new(b));
             let i = ratio_interval(&a, &b, Rank::P50, seed).unwrap();
@@ -271,8 +282,8 @@ mod tests {
 
     #[test]
     fn rounds_are_drawn_in_pairs_so_that_drift_cancels() {
-        // The machine is ten times slower in every other round; the system always takes twice the
-        // floor.
+        // The machine is ten times slower in every other round. The system always takes twice the
+        // time of the floor.
         let floor: Vec<Vec<u64>> =
             (0..6).map(|i| vec![if i % 2 == 0 { 100 } else { 1000 }; 9]).collect();
         let system = floor.iter().map(|r| r.iter().map(|x| x * 2).collect()).collect();
@@ -282,8 +293,8 @@ mod tests {
 
     #[test]
     fn only_rounds_that_both_have_count_and_are_counted() {
-        // The machine is ten times slower in the last rounds, from which one of both has no samples
-        // that count.
+        // The machine is ten times slower in the last rounds, in which one of both has no valid
+        // samples.
         let round = |ns: u64| vec![ns; 300];
         let floor = Runs::new(vec![round(100), round(100), round(1000), round(1000), round(1000)]);
         let system = Runs::new(vec![round(200), round(200), vec![], vec![], vec![]]);
@@ -291,7 +302,7 @@ mod tests {
             let i = ratio_interval(one, other, Rank::P99, 1).unwrap();
             assert_eq!(i, Interval { estimate: ratio, low: ratio, high: ratio, rounds: 2 });
         }
-        // Samples of other rounds do not make them enough.
+        // Samples of other rounds do not count.
         let few = Runs::new(vec![vec![1; 299], vec![], vec![1; 300]]);
         assert_eq!(
             ratio_interval(&few, &Runs::new(vec![round(1), round(1), vec![]]), Rank::P99, 1),
@@ -306,7 +317,7 @@ mod tests {
 
     #[test]
     fn goodput_is_drawn_in_rounds_and_more_of_it_is_more_than_1() {
-        // In every other round everything takes ten times as long; the system's samples are four
+        // In every other round everything takes ten times as long. The system's samples are four
         // times as large, and take twice as long.
         let floor =
             Runs::new((0..6).map(|i| vec![if i % 2 == 0 { 100 } else { 1000 }; 10]).collect());
@@ -317,7 +328,7 @@ mod tests {
             (|runs, size| Goodput { between_arrivals: runs, size }, Runs::new(vec![vec![]; 6]));
         let i = goodput_interval(of(&system, 40), of(&floor, 10), 1).unwrap();
         assert_eq!(i, Interval { estimate: 2.0, low: 2.0, high: 2.0, rounds: 6 });
-        // Not side by side, what drifts does not cancel out.
+        // Drift does not cancel out for measurements at different times.
         let i = goodput_interval_unpaired(of(&system, 40), of(&floor, 10), 1).unwrap();
         assert!(i.estimate == 2.0 && i.low < 1.0 && i.high > 4.0 && i.rounds == 6, "{i:?}");
         assert_eq!(goodput_interval(of(&system, 40), of(&nothing, 10), 1), None);
@@ -342,7 +353,7 @@ mod tests {
 
     #[test]
     fn the_interval_covers_the_truth_about_as_often_as_it_says() {
-        // Ten rounds with their own disturbance each; the true ratio of medians is 2.
+        // Ten rounds with independent disturbance; the true ratio of medians is 2.
         let mut r = Random::new(42);
         let mut covered = 0;
         for trial in 0..200 {

@@ -3,36 +3,35 @@
 
 use super::percentile::Runs;
 
-/// The goodput of a stream. It is no percentile: what stalls, or loses samples, is in the mean time
-/// until the next one arrives.
+/// Goodput of a stream. It is not a percentile: stalls and losses lengthen the mean time until the
+/// next arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Goodput<'a> {
     /// Nanoseconds from one arrival to the next.
     pub between_arrivals: &'a Runs,
-    /// Bytes of payload that arrive each time.
+    /// Payload bytes of each arrival.
     pub size: usize,
 }
 
-/// So many times between arrivals must there be: of a few that come one behind the other nothing is
-/// known of what gets through.
+/// Minimum number of times between arrivals: a short burst does not show the goodput.
 pub(super) const NEEDS: u64 = 60;
 
 impl Goodput<'_> {
-    /// Of all runs together, in bytes per second; `None` with fewer than 60 times between arrivals,
-    /// or if they took no time.
+    /// Returns the goodput of all runs together, in bytes per second; `None` with fewer than 60
+    /// times between arrivals, or if they took no time.
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         self.of(&(0..self.between_arrivals.count()).collect::<Vec<_>>())
             .filter(|_| self.between_arrivals.samples() >= NEEDS)
     }
 
-    /// Of each run on its own, in bytes per second; nothing of those without samples.
+    /// Returns the goodput of each run, in bytes per second; runs without samples are left out.
     #[must_use]
     pub fn each(&self) -> Vec<f64> {
         (0..self.between_arrivals.count()).filter_map(|run| self.of(&[run])).collect()
     }
 
-    /// Of a choice of runs together, where a run may be chosen several times.
+    /// Returns the goodput of a choice of runs together; a run may be chosen several times.
     pub(super) fn of(&self, chosen: &[usize]) -> Option<f64> {
         let between_ns = self.between_arrivals.mean_of(chosen).filter(|ns| *ns > 0.0)?;
         Some(self.size as f64 * 1e9 / between_ns)
@@ -45,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_stall_counts_by_how_long_it_is() {
-        // 1 kB each microsecond, and of the second run as much after a stall of a millisecond.
+        // 1 kB each microsecond; in the second run the same after a stall of a millisecond.
         let runs =
             Runs::new(vec![vec![1_000; 10], vec![], [vec![1_000; 9], vec![991_000]].concat()]);
         let goodput = Goodput { between_arrivals: &runs, size: 1_000 };

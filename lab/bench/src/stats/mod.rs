@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Statistics of raw samples: exact percentiles, and intervals for what is compared.
+//! Statistics of raw samples: exact percentiles, and intervals for comparisons.
 
 mod bootstrap;
 mod goodput;

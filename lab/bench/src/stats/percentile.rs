@@ -4,16 +4,16 @@
 use driveline_analyze::Rank;
 use serde::{Deserialize, Serialize};
 
-/// Samples of several runs, each sorted, looked at as one collection.
+/// Samples of several runs, each sorted, as one collection.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     runs: Vec<Vec<u64>>,
-    /// Of each run: means of many choices of runs need them again and again.
+    /// Sum of each run: means of many choices of runs use them repeatedly.
     sums: Vec<u128>,
 }
 
 impl Runs {
-    /// Takes over the samples of each run, in any order.
+    /// Takes the samples of each run, in any order.
     #[must_use]
     pub fn new(mut runs: Vec<Vec<u64>>) -> Self {
         for run in &mut runs {
@@ -23,33 +23,33 @@ impl Runs {
         Self { runs, sums }
     }
 
-    /// Number of runs, empty ones included.
+    /// Returns the number of runs, with empty ones.
     #[must_use]
     pub fn count(&self) -> usize {
         self.runs.len()
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.runs.iter().map(|r| r.len() as u64).sum()
     }
 
-    /// Number of samples in a choice of runs.
+    /// Returns the number of samples in a choice of runs.
     #[must_use]
     pub fn samples_of(&self, chosen: &[usize]) -> u64 {
         chosen.iter().filter_map(|&i| self.runs.get(i)).map(|r| r.len() as u64).sum()
     }
 
-    /// The percentile over all runs; `None` without samples. It says nothing about whether they are
-    /// enough.
+    /// Returns the percentile over all runs; `None` without samples. It does not check that there
+    /// are enough.
     #[must_use]
     pub fn at(&self, rank: Rank) -> Option<u64> {
         let all: Vec<&[u64]> = self.runs.iter().map(Vec::as_slice).collect();
         select(&all, rank)
     }
 
-    /// The percentile over a choice of runs, where a run may be chosen several times.
+    /// Returns the percentile over a choice of runs; a run may be chosen several times.
     #[must_use]
     pub fn at_of(&self, rank: Rank, chosen: &[usize]) -> Option<u64> {
         let some: Vec<&[u64]> =
@@ -57,8 +57,8 @@ impl Runs {
         select(&some, rank)
     }
 
-    /// The arithmetic mean of the samples of a choice of runs, where a run may be chosen several
-    /// times; `None` without samples.
+    /// Returns the arithmetic mean of the samples of a choice of runs; a run may be chosen several
+    /// times. `None` without samples.
     #[must_use]
     pub fn mean_of(&self, chosen: &[usize]) -> Option<f64> {
         let n = self.samples_of(chosen);
@@ -66,20 +66,20 @@ impl Runs {
         (n > 0).then(|| sum as f64 / n as f64)
     }
 
-    /// Returns the number of samples of all runs that are not above `x`.
+    /// Returns the number of samples of all runs that are at most `x`.
     #[must_use]
     pub fn not_above(&self, x: u64) -> u64 {
         self.runs.iter().map(|r| r.partition_point(|&y| y <= x) as u64).sum()
     }
 
-    /// The percentile of each run on its own; `None` for an empty one. It says nothing about
-    /// whether its samples are enough.
+    /// Returns the percentile of each run; `None` for an empty one. It does not check that there
+    /// are enough samples.
     #[must_use]
     pub fn each(&self, rank: Rank) -> Vec<Option<u64>> {
         self.runs.iter().map(|r| select(&[r.as_slice()], rank)).collect()
     }
 
-    /// Quartiles and moments beyond the second, over all runs; `None` without samples.
+    /// Returns quartiles and moments beyond the second, over all runs; `None` without samples.
     #[must_use]
     pub fn shape(&self) -> Option<Shape> {
         let n = self.samples() as f64;
@@ -89,7 +89,7 @@ impl Runs {
             self.runs.iter().flatten().map(|&x| (x as f64 - mean).powi(k)).sum::<f64>() / n
         };
         let variance = moment(2);
-        // Of equal samples there is no form; rounding of the mean must not make one up.
+        // Equal samples have no form; rounding of the mean must not produce one.
         let spread = variance > 0.0 && variance.sqrt() > 1e-12 * mean.abs();
         Some(Shape {
             p25: quarter,
@@ -124,8 +124,8 @@ impl Runs {
     }
 }
 
-/// The sample at a rank of the union of sorted slices, by bisection over its value: exact, and
-/// without merging.
+/// Returns the sample at a rank of the union of sorted slices, by bisection over its value: exact,
+/// and without merging.
 fn select(runs: &[&[u64]], rank: Rank) -> Option<u64> {
     let n: u64 = runs.iter().map(|r| r.len() as u64).sum();
     let index = rank.index(n)?;
@@ -150,7 +150,7 @@ fn select(runs: &[&[u64]], rank: Rank) -> Option<u64> {
 pub struct Percentiles {
     /// Number of samples.
     pub n: u64,
-    /// Least.
+    /// Minimum.
     pub min: Option<u64>,
     /// Median.
     pub p50: Option<u64>,
@@ -162,11 +162,11 @@ pub struct Percentiles {
     pub p999: Option<u64>,
     /// Needs 30 000 samples.
     pub p9999: Option<u64>,
-    /// Greatest.
+    /// Maximum.
     pub max: Option<u64>,
     /// Arithmetic mean of the samples.
     pub mean: Option<f64>,
-    /// Of the samples (with n − 1).
+    /// Standard deviation of the samples (with n − 1).
     pub standard_deviation: Option<f64>,
 }
 
@@ -192,8 +192,8 @@ mod tests {
 
     const ALL: [Rank; 5] = [Rank::P50, Rank::P95, Rank::P99, Rank::P999, Rank::P9999];
 
-    /// The definition, word by word: the smallest sample that at least this share of the samples
-    /// does not exceed.
+    /// The literal definition: the smallest sample that at least this share of the samples does not
+    /// exceed.
     fn by_definition(samples: &[u64], rank: Rank) -> u64 {
         let share = |x: u64| samples.iter().filter(|&&y| y <= x).count() as u128 * 10_000;
         let wanted = u128::from(rank.per_myriad) * samples.len() as u128;
@@ -203,7 +203,10 @@ mod tests {
     proptest! {
         #[test]
         fn percentiles_are_what_their_definition_says(
-            runs in prop::collection::vec(prop::collection::vec(prop_oneof![0u64..20, any::<u64>()], 0..60), 1..6)
+            runs in prop::collection::vec(
+                prop::collection::vec(prop_oneof![0u64..20, any::<u64>()], 0..60),
+                1..6,
+            )
         ) {
             let all: Vec<u64> = runs.iter().flatten().copied().collect();
             let made = Runs::new(runs.clone());
@@ -219,7 +222,10 @@ mod tests {
         }
 
         #[test]
-        fn a_run_chosen_twice_counts_twice(a in prop::collection::vec(0u64..1000, 1..40), b in prop::collection::vec(0u64..1000, 1..40)) {
+        fn a_run_chosen_twice_counts_twice(
+            a in prop::collection::vec(0u64..1000, 1..40),
+            b in prop::collection::vec(0u64..1000, 1..40)
+        ) {
             let both = Runs::new(vec![a.clone(), b.clone()]);
             let spelled_out = Runs::new(vec![a.clone(), a, b]);
             for rank in ALL {
@@ -229,12 +235,16 @@ mod tests {
         }
 
         #[test]
-        fn mean_and_deviation_agree_with_two_plain_passes(samples in prop::collection::vec(0u64..1_000_000, 2..200)) {
+        fn mean_and_deviation_agree_with_two_plain_passes(
+            samples in prop::collection::vec(0u64..1_000_000, 2..200)
+        ) {
             let p = Runs::new(vec![samples.clone()]).percentiles();
             let mean = samples.iter().map(|&x| x as f64).sum::<f64>() / samples.len() as f64;
-            let variance = samples.iter().map(|&x| (x as f64 - mean).powi(2)).sum::<f64>() / (samples.len() - 1) as f64;
+            let squares = samples.iter().map(|&x| (x as f64 - mean).powi(2)).sum::<f64>();
+            let deviation = (squares / (samples.len() - 1) as f64).sqrt();
             prop_assert!((p.mean.unwrap() - mean).abs() < 1e-6 * (1.0 + mean));
-            prop_assert!((p.standard_deviation.unwrap() - variance.sqrt()).abs() < 1e-6 * (1.0 + variance.sqrt()));
+            let difference = (p.standard_deviation.unwrap() - deviation).abs();
+            prop_assert!(difference < 1e-6 * (1.0 + deviation));
         }
     }
 

@@ -7,13 +7,13 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence that belongs to a seed.
+    /// Starts the sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -22,12 +22,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which must not be 0. (Its bias, bound / 2⁶⁴, is nothing here.)
+    /// Returns a number below `bound`, which must not be 0. (Its bias, bound / 2⁶⁴, is negligible.)
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
-    /// The order in which a round runs its cases, by number.
+    /// Returns the order in which a round runs its cases, by number.
     #[must_use]
     pub fn order_of_round(seed: u64, round: u64, cases: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..cases).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes of a measurement: found, looked at, and stopped for a while.
+//! Processes of a measurement: found, inspected, and stopped for a while.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -21,8 +21,8 @@ pub(crate) struct Stall {
     pub(crate) to: u64,
 }
 
-/// Stops a process for [`STALL`], and says between which times it surely did nothing; nothing if it
-/// has ended, or `over`.
+/// Stops a process for [`STALL`], and returns the times between which it certainly did nothing;
+/// nothing if it has ended, or `over`.
 pub(crate) fn stall(pid: i32, over: impl Fn() -> bool) -> Option<Stall> {
     let process = Pid::from_raw(pid)?;
     kill_process(process, Signal::STOP).ok()?;
@@ -39,7 +39,8 @@ pub(crate) fn stall(pid: i32, over: impl Fn() -> bool) -> Option<Stall> {
     Some(Stall { from: from?, to })
 }
 
-/// Returns whether each of its threads is stopped: a middleware's own stop later than the first.
+/// Returns true if each of its threads is stopped: threads of a middleware stop later than the
+/// first.
 fn all_stopped(pid: i32) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let mut states = threads.filter_map(|t| {
@@ -48,7 +49,7 @@ fn all_stopped(pid: i32) -> Option<bool> {
     Some(states.all(|state| state == 'T'))
 }
 
-/// Fields of /proc/PID/stat behind the name: the third one is the first.
+/// Returns the fields of /proc/PID/stat after the name, beginning with the third one.
 pub(crate) fn stat(pid: i32) -> Option<Vec<String>> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(text.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
@@ -58,7 +59,7 @@ fn state(pid: i32) -> Option<char> {
     stat(pid)?.first()?.chars().next()
 }
 
-/// Processes of `parent` that live, the oldest first.
+/// Returns the living child processes of `parent`, the oldest first.
 pub(crate) fn children(parent: u32) -> Vec<i32> {
     let parent = parent.to_string();
     let mut found: Vec<(u64, i32)> = std::fs::read_dir("/proc")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Traces that a run of peers leaves behind: files in shared memory, processes.
+//! Remains of a run of peers: files in shared memory, processes.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use std::collections::BTreeSet;
@@ -16,11 +16,11 @@ const TRACES: [(&str, &[&str]); 5] = [
     ("zenoh", &[".zenoh"]),
 ];
 
-/// In the environment of everything that this run starts, its own number. Others may measure at the
-/// same time.
+/// Variable with the number of this run, in the environment of everything that it starts. Other
+/// measurements may run at the same time.
 pub(crate) const MARK: &str = "DRIVELINE_PEERS_TEST";
 
-/// Files of this user in shared memory that a peer, or the benchmark, may have made.
+/// Returns the files of this user in shared memory that a peer, or the benchmark, may have made.
 pub(crate) fn files(name: &str) -> BTreeSet<PathBuf> {
     let ours = |file: &str| {
         let own = TRACES
@@ -39,8 +39,8 @@ pub(crate) fn files(name: &str) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Returns whether a living process uses it, which is not of this run: no process of the run is
-/// alive any more.
+/// Returns true if a living process uses it. That process belongs to another run: no process of
+/// this run is alive any more.
 fn is_used(path: &Path) -> bool {
     if path.is_dir() {
         let claim = std::fs::File::open(path.join("claim"));
@@ -56,7 +56,8 @@ fn is_used(path: &Path) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|process| uses(process.path()))
 }
 
-/// Leftovers of this run: new files that no process uses, and processes that it has started.
+/// Returns the remains of this run: new files that no process uses, and processes that it has
+/// started.
 pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String> {
     let mark = format!("{MARK}={}", std::process::id());
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -79,7 +80,7 @@ pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String>
             )
         });
         let all: Vec<String> = new.into_iter().chain(running).collect();
-        // What is just ending may take a moment.
+        // Processes that are just ending may take a moment.
         if all.is_empty() || Instant::now() > deadline {
             return all;
         }

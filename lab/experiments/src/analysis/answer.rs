@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The answer to an experiment's question, as far as figures give one.
+//! Answer to an experiment's question, as far as the figures give one.
 
 use super::question::percent;
 use super::{CaseResult, Criterion, ExperimentResult, Measure, Standing, equal_goodput};
@@ -12,27 +12,29 @@ use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use driveline_terminal::figures::duration_ns;
 use std::cmp::Ordering;
 
-/// Cases that a sentence names.
-pub(super) const MOST_TOLD: usize = 6;
-/// Number of rounds below which an interval says nothing at all, and is not shown.
+/// Maximum number of cases in a sentence.
+pub(super) const MOST_SHOWN: usize = 6;
+/// Number of rounds below which an interval is meaningless, and not shown.
 pub(super) const FEWEST_ROUNDS: usize = 3;
 
-/// Largest ratio of an A/A control, either way, with which a comparison still says something.
+/// Largest ratio of an A/A control, in both directions, with which a comparison is still
+/// meaningful.
 const MOST_OFF: f64 = 1.25;
 
 /// Compares a system with Driveline: less is ahead, greater is behind, equal is unclear. With too
-/// few rounds for an interval, the observed values decide; more rounds would only make the interval
-/// narrower.
+/// few rounds for an interval, the observed values decide; more rounds would only narrow the
+/// interval.
 fn beside(by: Criterion, i: &Interval) -> Ordering {
     if i.rounds < FEWEST_ROUNDS { by.side_of(i.estimate) } else { by.side(i) }
 }
 
-/// Orders systems: first those ahead of Driveline, then the unclear ones; of equals the best first.
+/// Orders systems: first those ahead of Driveline, then the unclear ones; within each group the
+/// best first.
 fn ahead_first(by: Criterion, a: &Interval, b: &Interval) -> Ordering {
     beside(by, a).cmp(&beside(by, b)).then(by.better(a.estimate, b.estimate))
 }
 
-/// Answers the question of an experiment first, then adds what is compared of all systems: a line
+/// Answers the question of an experiment first, then adds the comparisons of all systems: a line
 /// for each fact. An indented line belongs to the line above.
 pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     let mut lines: Vec<String> = restless(e).into_iter().collect();
@@ -41,8 +43,8 @@ pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
     lines.join("\n")
 }
 
-/// That a machine on which two equal things differ by so much shows no smaller differences: before
-/// anything that it seems to show.
+/// Returns a warning if two equal floors differ so much that the machine cannot show smaller
+/// differences. It comes before all other facts.
 fn restless(e: &ExperimentResult) -> Option<String> {
     let said = e.measured().any(|c| c.headline().is_some());
     let off = |i: &Interval| i.estimate.max(1.0 / i.estimate);
@@ -63,7 +65,7 @@ fn restless(e: &ExperimentResult) -> Option<String> {
         ));
     }
     Some(format!(
-        "The machine was too restless to tell: the same floor, measured twice, {differs} the \
+        "The machine was too restless for a verdict: the same floor, measured twice, {differs} the \
          second time (A/A control, {}). \
          Measure on a quiet machine; what follows is what was seen on this one.",
         case.case.cell
@@ -72,7 +74,7 @@ fn restless(e: &ExperimentResult) -> Option<String> {
 
 fn compared(e: &ExperimentResult) -> Vec<String> {
     let cells = e.cells();
-    // Of a chain with some edges of Driveline's, Driveline on all of them is another cell.
+    // In a chain with some fixed edges of Driveline, Driveline on all edges is another cell.
     let open: Vec<&str> = cells
         .iter()
         .filter(|cell| !e.in_cell(cell).any(has_edges_of_drivelines))
@@ -101,16 +103,16 @@ fn compared(e: &ExperimentResult) -> Vec<String> {
     lines
 }
 
-/// Rank of Driveline in the cells that are compared by the same criterion.
+/// Rank of Driveline in the cells with the same criterion.
 struct Ranked<'a> {
     by: Criterion,
-    /// Of each cell in which it is compared who is furthest ahead of it, or comes closest; of all
-    /// cells that one first.
+    /// For each cell with a comparison: the system furthest ahead of Driveline, or the closest one.
+    /// The first entry is that of all cells.
     closest: Vec<(&'a CaseResult, Interval)>,
 }
 
 impl<'a> Ranked<'a> {
-    /// Returns `None` where no system is compared with it.
+    /// Returns `None` if no system is compared with it.
     fn of(e: &'a ExperimentResult, by: Criterion, cells: &[&'a str]) -> Option<Self> {
         let first_of = |&cell: &&'a str| {
             let compared = e.in_cell(cell).filter(|c| !c.is_contradicted());
@@ -124,7 +126,7 @@ impl<'a> Ranked<'a> {
         (!closest.is_empty()).then_some(Self { by, closest })
     }
 
-    /// In how many cells it is the best, and who is ahead of it or closest.
+    /// Returns in how many cells it is the best, and which system is ahead or closest.
     fn words(&self, e: &ExperimentResult, open: &[&str]) -> Vec<String> {
         let Self { by, closest: all } = self;
         let Some((closest, interval)) = all.first() else { return Vec::new() };
@@ -132,7 +134,7 @@ impl<'a> Ranked<'a> {
             Criterion::Goodput => ("greatest goodput", "Driveline's goodput"),
             Criterion::Latency => ("least median latency", "its median"),
         };
-        // One system with an unclear result is enough, however many others are behind.
+        // One system with an unclear result is enough, whatever the others are.
         let standing = |o: Ordering| all.iter().filter(|(_, i)| beside(*by, i) == o).count();
         let cells =
             open.iter().filter(|cell| e.in_cell(cell).any(|c| c.criterion() == *by)).count();
@@ -193,11 +195,15 @@ impl<'a> Ranked<'a> {
 /// alone does not show it. Empty if all arrived.
 fn not_arrived(e: &ExperimentResult, c: &CaseResult) -> String {
     let own = e.in_cell(&c.case.cell).find(|c| c.is_driveline()).and_then(lost_share);
-    let told = |share: Option<String>| share.unwrap_or_else(|| "none".to_owned());
+    let rendered = |share: Option<String>| share.unwrap_or_else(|| "none".to_owned());
     match (lost_share(c), own) {
         (None, None) => String::new(),
         (its, own) => {
-            format!("; not arrived: {} of its samples, {} of Driveline's", told(its), told(own))
+            format!(
+                "; not arrived: {} of its samples, {} of Driveline's",
+                rendered(its),
+                rendered(own)
+            )
         }
     }
 }
@@ -207,8 +213,8 @@ fn lost_share(c: &CaseResult) -> Option<String> {
     c.lost().filter(|(lost, _)| *lost > 0).map(|(lost, due)| percent(lost as f64 / due as f64))
 }
 
-/// Says in how many cells Driveline is the best (has the least median latency), and in how many
-/// it is unclear, of the cells in which it is compared: all, or some only.
+/// Returns a text: in how many cells Driveline is the best (has the smallest median latency), and
+/// in how many it is unclear, of the cells in which it is compared.
 fn standing_in_cells(
     best: &str,
     (first, undecided, compared): (usize, usize, usize),
@@ -240,7 +246,7 @@ fn standing_in_cells(
     }
 }
 
-/// A chain of another system that has Driveline on some of its edges.
+/// Returns true for a chain of another system with Driveline on some of its edges.
 fn has_edges_of_drivelines(c: &CaseResult) -> bool {
     !c.is_driveline()
         && c.case
@@ -250,8 +256,8 @@ fn has_edges_of_drivelines(c: &CaseResult) -> bool {
             .any(|edge| edge.system == System::Driveline)
 }
 
-/// Cells in which others have a figure and Driveline, which takes part, has none: what is said
-/// above says nothing of them.
+/// Returns a note about cells in which others have a figure, and Driveline takes part but has none:
+/// the facts above do not include them.
 fn without_driveline(e: &ExperimentResult, cells: &[&str]) -> Option<String> {
     e.measured().find(|c| c.is_driveline())?;
     let has_figure = |cell: &str, of: fn(&CaseResult) -> bool| {
@@ -278,7 +284,7 @@ fn without_driveline(e: &ExperimentResult, cells: &[&str]) -> Option<String> {
     ))
 }
 
-/// ` (95 % 1.02 to 1.31)`, where there are enough rounds to say that.
+/// Returns ` (95 % 1.02 to 1.31)`, if there are enough rounds for an interval.
 fn in_brackets(i: &Interval) -> String {
     if i.rounds < FEWEST_ROUNDS { String::new() } else { format!(" ({})", bounds_of(i)) }
 }
@@ -302,7 +308,7 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
         all.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
         let (first, last) = (all.first()?, all.last()?);
         // `2.64 (1→10, 95 % 2.61 to 2.69)`
-        let told = |(c, i): &(&CaseResult, Interval), bounds: bool| {
+        let rendered = |(c, i): &(&CaseResult, Interval), bounds: bool| {
             let cell = (e.cells().len() > 1).then(|| c.case.cell.clone());
             let bounds = (bounds && i.rounds >= FEWEST_ROUNDS).then(|| bounds_of(i));
             let words: Vec<String> = cell.into_iter().chain(bounds).collect();
@@ -313,11 +319,11 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
             }
         };
         let from =
-            if all.len() > 1 { format!("{} to ", told(first, false)) } else { String::new() };
+            if all.len() > 1 { format!("{} to ", rendered(first, false)) } else { String::new() };
         Some((
             format!(
                 "By medians, Driveline takes {from}{} times as long as {what}.",
-                told(last, true)
+                rendered(last, true)
             ),
             last.1,
         ))
@@ -325,7 +331,7 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
     floors.into_iter().filter_map(line).collect()
 }
 
-/// Names systems that are ahead in the tail: a median says nothing of the latest samples.
+/// Returns the systems that are ahead in the tail: a median does not show the latest samples.
 fn tails(e: &ExperimentResult) -> Option<String> {
     let ahead = |c: &&CaseResult| {
         let of_tail = |r: &crate::analysis::Ratio| r.p99.or(r.p95);
@@ -349,8 +355,8 @@ fn tails(e: &ExperimentResult) -> Option<String> {
     ))
 }
 
-/// Returns other quantities of workloads that a question may be about: recovery, ages, periods. Of
-/// each case the subject with the greatest median.
+/// Returns other quantities of workloads that a question may be about: recovery, ages, periods.
+/// Each case contributes the subject with the largest median.
 fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     let asked = [
         (Quantity::Recovery, "Until samples flow again"),
@@ -368,8 +374,8 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
             medians.max().map(|p50| (c.name(), duration_ns(p50 as f64)))
         };
         let in_cell = |cell: &&str| {
-            let told: Vec<_> = e.in_cell(cell).filter_map(of).collect();
-            match told.as_slice() {
+            let rendered: Vec<_> = e.in_cell(cell).filter_map(of).collect();
+            match rendered.as_slice() {
                 [] => None,
                 [(_, p50)] => Some(format!("{cell} {p50}")),
                 several => {
@@ -380,19 +386,19 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
             }
         };
         let cells = e.cells();
-        let mut told: Vec<String> = cells.iter().filter_map(in_cell).collect();
-        let more = told.len().saturating_sub(MOST_TOLD);
-        told.truncate(MOST_TOLD);
-        told.extend((more > 0).then(|| format!("and {more} more below")));
-        if !told.is_empty() {
-            lines.push(format!("{words} (p50 of the slowest): {}.", told.join("; ")));
+        let mut rendered: Vec<String> = cells.iter().filter_map(in_cell).collect();
+        let more = rendered.len().saturating_sub(MOST_SHOWN);
+        rendered.truncate(MOST_SHOWN);
+        rendered.extend((more > 0).then(|| format!("and {more} more below")));
+        if !rendered.is_empty() {
+            lines.push(format!("{words} (p50 of the slowest): {}.", rendered.join("; ")));
         }
     }
     let torn: Vec<String> = e
         .measured()
         .filter(|c| c.totals.torn > 0)
         .map(|c| format!("{} by {} ({})", c.totals.torn, c.name(), c.case.cell))
-        .take(MOST_TOLD)
+        .take(MOST_SHOWN)
         .collect();
     if !torn.is_empty() {
         lines.push(format!("Torn payloads: {}.", torn.join(", ")));
@@ -400,7 +406,8 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     lines
 }
 
-/// Names the systems that lost samples, most first: neither a median nor goodput shows a loss.
+/// Returns the systems that lost samples, most losses first: neither a median nor goodput shows a
+/// loss.
 fn losses(e: &ExperimentResult) -> Option<String> {
     let mut losers: Vec<(&CaseResult, u64, u64)> = e
         .measured()
@@ -431,7 +438,7 @@ fn losses(e: &ExperimentResult) -> Option<String> {
     Some(format!("Not arrived, which {silent}: {}{more}.", named.join(", ")))
 }
 
-/// Without anything to compare with.
+/// Returns the answer without anything to compare with.
 fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
     let mut parts = Vec::new();
     for cell in cells {

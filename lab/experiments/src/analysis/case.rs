@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One case: what it says, and how it compares.
+//! One case: its figures and its comparisons.
 
 use super::criterion::Criterion;
 use super::figure::Figure;
@@ -21,29 +21,29 @@ pub struct CaseResult {
     /// The case.
     #[serde(flatten)]
     pub case: Case,
-    /// Of links: distributions over all links and subscribers, in nanoseconds.
+    /// For links: distributions over all links and subscribers, in nanoseconds.
     pub figures: BTreeMap<Metric, Figure>,
-    /// Of cases with several links: each of them.
+    /// For cases with several links: each of them.
     pub by_link: Vec<LinkResult>,
-    /// Of links with several subscribers, and workloads with several subscriptions: transport of
-    /// each that received something; of workloads from publishing to the callback.
+    /// For links with several subscribers, and workloads with several subscriptions: transport of
+    /// each that received something; for workloads from publishing to the callback.
     pub subscribers: Vec<SubscriberResult>,
     /// Accounts of all valid runs together, for links and for workloads that count deliveries.
     pub totals: Totals,
-    /// Of a stream: payload that each subscriber gets in a second. Samples that were lost on the
-    /// way make the time until the next one longer, so they are not in it.
+    /// For a stream: payload that each subscriber gets per second. Lost samples lengthen the time
+    /// until the next arrival, so they do not count.
     pub goodput_bytes_per_s: Option<f64>,
-    /// Compared with Driveline, with the floors, and a chain with Driveline on some edges with the
-    /// one that has none of it. None of a row that its own latency tool contradicts.
+    /// Ratios to Driveline, to the floors, and of a chain with Driveline on some edges to the same
+    /// chain without. None for a row that its own latency tool contradicts.
     pub ratios: Vec<Ratio>,
     /// Agreement with the peer's own latency tool, if it ran for the same link. If they
     /// differ, the row is invalid.
     pub own_tool: Option<Agreement>,
-    /// Variants of its settings in the same cell that their own latency tool contradicts: such a
-    /// tool judges no other row of this system, so that this one is not confirmed.
+    /// Variants of its settings in the same cell that their own latency tool contradicts. Such a
+    /// tool judges no other row of this system, so this row is not confirmed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contradicted_variants: Vec<System>,
-    /// Of workloads, chains and watched links: distributions of what was observed.
+    /// For workloads, chains and observed links: distributions of the observations.
     pub observed: Vec<Observed>,
     /// Counters, one value for each valid run.
     pub counters: BTreeMap<String, Vec<u64>>,
@@ -59,9 +59,9 @@ pub struct CaseResult {
 pub struct LinkResult {
     /// Its topic.
     pub topic: String,
-    /// The distribution of it that counts most.
+    /// Distribution of its headline figure.
     pub figure: Figure,
-    /// From when its samples were due, where it has a rate.
+    /// From the due time of its samples, if it has a rate.
     pub schedule_relative: Option<Figure>,
     /// Its accounts of all valid runs together.
     pub totals: Totals,
@@ -74,8 +74,7 @@ pub struct SubscriberResult {
     pub name: String,
     /// Its transport latency.
     pub transport: Figure,
-    /// Of the samples that all subscribers of its link received: the share for which it took
-    /// longest.
+    /// Share of the samples that all subscribers of its link received, for which it took longest.
     pub last_share: Option<f64>,
 }
 
@@ -84,29 +83,29 @@ pub struct SubscriberResult {
 pub struct Totals {
     /// Samples that were due, without the warm-up.
     pub scheduled: u64,
-    /// Of those: published.
+    /// Scheduled samples that were published.
     pub sent: u64,
     /// Due and not published, warm-up included, by reason.
     pub not_sent: BTreeMap<String, u64>,
-    /// Deliveries that were to be: scheduled samples times subscribers.
+    /// Scheduled deliveries: scheduled samples times subscribers.
     pub due: u64,
-    /// Of those: sent samples times subscribers.
+    /// Due deliveries: sent samples times subscribers.
     pub deliveries: u64,
-    /// Of those: received.
+    /// Deliveries that were received.
     pub received: u64,
-    /// Of the received: later than one period after they were due. Only an open loop has any.
+    /// Received later than one period after the due time. Only an open loop has any.
     pub late: u64,
-    /// Of the deliveries: lost, or replaced by newer samples before they were read.
+    /// Due deliveries that were lost, or replaced by newer samples before they were read.
     pub missed: u64,
     /// Payloads that did not verify.
     pub torn: u64,
     /// Payloads verified, warm-up included.
     pub verified: u64,
-    /// Processor time of all ends of a link per sample sent, whatever became of it, in nanoseconds;
-    /// in a ping-pong that is a whole round, with the answer. A daemon of the middleware is not in
-    /// it.
+    /// Processor time of all ends of a link per sample sent, received or not, in nanoseconds. In a
+    /// ping-pong it is that of a whole round, with the answer. A daemon of the middleware is not
+    /// included.
     pub cpu_ns_per_sample: Option<f64>,
-    /// Of that: the sending end.
+    /// Part of that: the sending end.
     pub publisher_cpu_ns_per_sample: Option<f64>,
     /// System calls for waking per sample.
     pub wake_calls_per_publish: Option<f64>,
@@ -140,7 +139,7 @@ impl Totals {
     }
 
     /// Returns the number of failed deliveries, and of due deliveries. A chain has no deliveries:
-    /// its counters give samples. `None` without any counts.
+    /// its counters count samples. `None` without any counts.
     pub(super) fn lost(
         &self,
         case: &Case,
@@ -155,14 +154,14 @@ impl Totals {
         Some((due.saturating_sub(came), due))
     }
 
-    /// Due and not published, for whatever reason.
+    /// Returns the number of due samples that were not published, for all reasons together.
     #[must_use]
     pub fn all_not_sent(&self) -> u64 {
         total(self.not_sent.values().copied())
     }
 
-    /// In time, late, lost, not sent: as shares of all deliveries that were to be; zeros if none
-    /// was.
+    /// Returns the shares of all scheduled deliveries: in time, late, lost, not sent. Zeros if
+    /// there were none.
     #[must_use]
     pub fn shares(&self) -> [f64; 4] {
         if self.due == 0 {
@@ -174,19 +173,19 @@ impl Totals {
     }
 }
 
-/// A ratio of this case to another one.
+/// Ratio of this case to another one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
-    /// Of which figure.
+    /// Compared figure.
     pub of: Compared,
     /// Id of the other case.
     pub to: String,
     /// Role of the other case.
     pub to_role: Role,
-    /// The other case's system.
+    /// System of the other case.
     pub to_system: System,
-    /// Of streams, in the place of percentiles: ratio of the goodputs. More than 1: more gets
-    /// through of this case.
+    /// For streams, in place of percentiles: ratio of the goodputs. More than 1: this case carries
+    /// more.
     pub goodput: Option<Interval>,
     /// Ratio of the medians. More than 1: this case takes longer.
     pub p50: Option<Interval>,
@@ -209,7 +208,7 @@ pub enum Compared {
 }
 
 impl Compared {
-    /// For tables.
+    /// Returns the label for tables.
     #[must_use]
     pub fn label(&self) -> &str {
         match self {
@@ -219,16 +218,16 @@ impl Compared {
     }
 }
 
-/// Distribution of what was observed.
+/// Distribution of an observed quantity.
 #[derive(Clone, Debug, Serialize)]
 pub struct Observed {
-    /// Of what.
+    /// Observed subject.
     pub subject: String,
     /// Quantity, which determines the unit.
     pub quantity: Quantity,
     /// Its values in all valid runs.
     pub figure: Figure,
-    /// Of processor time: processors in use, over all valid runs.
+    /// For processor time: processors in use, over all valid runs.
     pub cpus: Option<f64>,
 }
 
@@ -243,7 +242,7 @@ pub struct RunResult {
     pub seconds: f64,
     /// Other load on the machine during the run.
     pub disturbance: Disturbance,
-    /// Reasons why it does not count; empty if it does.
+    /// Reasons why it is invalid; empty if it is valid.
     pub reasons: Vec<String>,
     /// Settings that the machine refused.
     pub unset: Vec<String>,
@@ -264,13 +263,13 @@ impl Ratio {
 }
 
 impl CaseResult {
-    /// It was run, and no run counts.
+    /// Returns true if it was run, and no run is valid.
     pub(crate) fn is_invalid(&self) -> bool {
         !self.runs.is_empty() && self.runs.iter().all(|r| !r.reasons.is_empty())
     }
 
-    /// Processor time of all ends for each message, as `time` writes it, and what does the rest of
-    /// the work and is not in it.
+    /// Returns the processor time of all ends for each message, formatted by `time`, with a note on
+    /// other processes whose work it does not include.
     pub(crate) fn cpu_per_message(&self, time: impl Fn(f64) -> String) -> Option<String> {
         let gateways = self.case.system == System::Driveline
             && self.case.links.iter().any(|l| l.reach == Reach::Network);
@@ -289,8 +288,8 @@ impl CaseResult {
         }
     }
 
-    /// The distribution that counts most: the case's figure, of filled payloads with the filling,
-    /// and of workloads and chains the latency of the whole. With its name.
+    /// Returns the headline distribution with its name: the case's figure, with filling if payloads
+    /// are filled; for workloads and chains, the latency of the whole.
     #[must_use]
     pub fn headline(&self) -> Option<(Compared, &Figure)> {
         let metric = self.case.headline_metric();
@@ -306,12 +305,12 @@ impl CaseResult {
         Some((Compared::Latency(subject.to_owned()), &figure.figure))
     }
 
-    /// By what it is compared.
+    /// Returns the criterion of its comparisons.
     pub(crate) fn criterion(&self) -> Criterion {
         if self.case.stream_size().is_some() { Criterion::Goodput } else { Criterion::Latency }
     }
 
-    /// The times by which it is compared, if there are any; of a stream none, because that is
+    /// Returns the times by which it is compared, if there are any; none for a stream, which is
     /// compared by its goodput.
     pub(crate) fn latencies(&self) -> Option<&Percentiles> {
         let times = self
@@ -321,7 +320,7 @@ impl CaseResult {
         times.filter(|p| p.n > 0)
     }
 
-    /// By what it is compared, for tables.
+    /// Returns the label of the criterion for tables.
     pub(crate) fn compared_label(&self) -> Option<String> {
         let (of, _) = self.headline()?;
         Some(match self.criterion() {
@@ -338,13 +337,13 @@ impl CaseResult {
         self.totals.lost(&self.case, &self.counters)
     }
 
-    /// Returns true if its totals count each delivery: links, and workloads that count.
+    /// Returns true if its totals count each delivery: links, and workloads with such counts.
     #[must_use]
     pub fn has_deliveries(&self) -> bool {
         self.totals.report_deliveries(&self.case)
     }
 
-    /// Communication and computation of a stage, in nanoseconds.
+    /// Returns communication and computation of a stage, in nanoseconds.
     #[must_use]
     pub fn transmission(&self, stage: &str) -> Option<(&Figure, &Figure)> {
         let of = |q| {
@@ -423,7 +422,7 @@ impl CaseResult {
         })
     }
 
-    /// Returns transmission as a share of the processing at a stage, in percent: the means.
+    /// Returns the mean transmission as a share of the mean processing of a stage, in percent.
     #[must_use]
     pub fn transmission_percent(&self, stage: &str) -> Option<f64> {
         let (communication, computation) = self.transmission(stage)?;
@@ -435,7 +434,8 @@ impl CaseResult {
         Some(100.0 * a / b)
     }
 
-    /// Short name of the system, as it is called on the command line; Driveline as it is written.
+    /// Returns the short name of the system, as on the command line; Driveline with its usual
+    /// spelling.
     #[must_use]
     pub fn name(&self) -> String {
         if self.is_driveline() { "Driveline".into() } else { self.case.system.to_string() }
@@ -463,21 +463,21 @@ impl CaseResult {
         }
     }
 
-    /// Its short name, with what must be known of it.
+    /// Returns its short name with its caveat.
     pub(crate) fn name_with_doubt(&self) -> String {
         let doubt =
             self.doubt().map_or_else(String::new, |doubt| format!(" ({})", doubt.to_uppercase()));
         format!("{}{doubt}", self.name())
     }
 
-    /// Runs that count.
+    /// Returns the number of valid runs.
     #[must_use]
     pub fn valid_runs(&self) -> usize {
         self.runs.iter().filter(|r| r.reasons.is_empty()).count()
     }
 }
 
-/// The whole before its parts; of several that might be it, always the same one.
+/// Returns the subject of the whole rather than of a part. If several qualify, always the same one.
 pub(super) fn headline_subject<'a>(
     series: impl Iterator<Item = (&'a str, Quantity)> + Clone,
 ) -> Option<&'a str> {
@@ -489,7 +489,7 @@ pub(super) fn headline_subject<'a>(
         .or_else(|| latencies().min())
 }
 
-/// Adds counts from other programs: the sum, saturated.
+/// Returns the sum of counts from other programs; it saturates.
 pub(crate) fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
 }
@@ -500,9 +500,9 @@ mod tests {
 
     #[test]
     fn a_fusion_is_compared_by_the_whole_and_not_by_its_first_channel() {
-        let told = ["channel 0", "channel 1", "fusion"].map(|s| (s, Quantity::Latency));
-        assert_eq!(headline_subject(told.into_iter()), Some("fusion"));
-        assert_eq!(headline_subject(told[..2].iter().copied()), Some("channel 0"));
+        let subjects = ["channel 0", "channel 1", "fusion"].map(|s| (s, Quantity::Latency));
+        assert_eq!(headline_subject(subjects.into_iter()), Some("fusion"));
+        assert_eq!(headline_subject(subjects[..2].iter().copied()), Some("channel 0"));
         assert_eq!(headline_subject([("fusion", Quantity::Age)].into_iter()), None);
     }
 }

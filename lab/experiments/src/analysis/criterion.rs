@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-//! By what systems are compared with each other, which way is better, and from where on a ratio is
-//! a difference. Answers, tables and comparisons of measurements ask here, and nowhere else.
+//! Criteria of comparisons: the compared figure, the better direction, and the smallest ratio that
+//! counts as a difference. Answers, tables and comparisons of measurements use only these.
 
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use std::cmp::Ordering;
 
-/// Goodputs whose ratio is no further from 1 are called equal. Of a sender that keeps a rate,
-/// goodput is that rate: rounds repeat it to parts per million, so an interval by rounds excludes 1
+/// Goodputs whose ratio is no further from 1 count as equal. If a sender keeps a rate, its goodput
+/// is that rate. Rounds repeat it to parts per million, so an interval over rounds excludes 1
 /// although no system has more throughput.
 const EQUAL_GOODPUT: f64 = 0.005;
 
-/// By what a case is compared: each by one of them.
+/// Criterion by which a case is compared; each case has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Criterion {
     /// A latency, or another time: less is better, and the median decides.
     Latency,
-    /// Of streams: more is better.
+    /// For streams: more is better.
     Goodput,
 }
 
 /// Result of a comparison with Driveline, by the interval of the ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It takes longer, or gets less through: the whole interval lies on that side of what is
+    /// It takes longer, or carries less: the whole interval is beyond the values that count as
     /// equal.
     Slower,
-    /// It takes less, or gets more through.
+    /// It takes less time, or carries more.
     Faster,
     /// The interval contains 1, or reaches what counts as equal.
     NotShown,
-    /// Too few rounds to say.
+    /// Too few rounds for a verdict.
     TooFewRounds,
 }
 
 impl Criterion {
     pub(crate) const ALL: [Self; 2] = [Self::Latency, Self::Goodput];
 
-    /// Compares two values; the better one is less: the greater goodput, and the shorter time.
+    /// Compares two values; the better one is less: the higher goodput, or the shorter time.
     pub(crate) fn better(self, a: f64, b: f64) -> Ordering {
         match self {
             Self::Latency => a.total_cmp(&b),
@@ -44,8 +44,8 @@ impl Criterion {
         }
     }
 
-    /// On which side of what is equal a whole interval of a ratio lies: better (less) or worse; on
-    /// neither if a part of it is equal.
+    /// Returns the side of a whole interval of a ratio: better (less) or worse; equal if a part of
+    /// it counts as equal.
     pub(crate) fn side(self, i: &Interval) -> Ordering {
         let equal = match self {
             Self::Latency => 0.0,
@@ -58,12 +58,12 @@ impl Criterion {
         }
     }
 
-    /// Likewise of a ratio that has no interval to rely on.
+    /// Returns the side of a ratio without a reliable interval.
     pub(crate) fn side_of(self, ratio: f64) -> Ordering {
         self.side(&Interval { estimate: ratio, low: ratio, high: ratio, rounds: 1 })
     }
 
-    /// By an interval of a ratio to Driveline.
+    /// Returns the standing for an interval of a ratio to Driveline.
     pub(crate) fn standing(self, i: &Interval) -> Standing {
         match self.side(i) {
             _ if i.rounds < ENOUGH_ROUNDS => Standing::TooFewRounds,

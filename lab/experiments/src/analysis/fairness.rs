@@ -4,19 +4,17 @@
 use super::CaseResult;
 use super::pooled::subscriptions;
 
-/// Of one link with several subscribers, or of a workload with several subscriptions: how far apart
-/// they are.
+/// Differences between the subscribers of one link, or between the subscriptions of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fairness {
     /// Number of subscribers.
     pub subscribers: usize,
-    /// Of those: received something.
+    /// Number of subscribers that received something.
     pub served: usize,
-    /// The least and the greatest median of any subscriber, in nanoseconds; `None` if none is
-    /// served.
+    /// Smallest and largest median of the subscribers, in nanoseconds; `None` if none is served.
     pub medians: Option<(u64, u64)>,
-    /// Of the samples that all of them received: the share for which the same one took longest, and
-    /// which one that is.
+    /// Subscriber that was most often the last, with its share of the samples that all of them
+    /// received.
     pub most_often_last: Option<(f64, String)>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A distribution, boiled down to what tables and plots need.
+//! Summary of a distribution for tables and plots.
 
 use driveline_bench::stats::{Percentiles, Rank, Runs, Shape};
 use serde::Serialize;
@@ -13,7 +13,7 @@ pub struct Figure {
     /// Quartiles, skewness, kurtosis.
     #[serde(flatten)]
     pub shape: Option<Shape>,
-    /// Median of each round; none where the run does not count.
+    /// Median of each round; none for an invalid run.
     pub p50_by_round: Vec<Option<u64>>,
     /// Exact percentiles for curves: share of samples, and the sample that this share does not
     /// exceed.
@@ -35,7 +35,7 @@ pub struct Bin {
     pub count: u64,
 }
 
-/// Edges of bins in each power of ten.
+/// Number of bins in each power of ten.
 const BINS_PER_DECADE: i32 = 20;
 
 impl Figure {
@@ -50,9 +50,9 @@ impl Figure {
     }
 }
 
-/// Every percent below p90, and then closer and closer, so that a logarithmic axis of 1 − q has
-/// points all along it. A point that would need a larger sample is left out; the greatest sample is
-/// always there.
+/// Returns every percent below p90, and then ever closer points, so that a logarithmic axis of 1 −
+/// q has points over its whole length. Points that would need more samples are left out; the
+/// largest sample is always included.
 fn curve(runs: &Runs) -> Vec<(f64, u64)> {
     let n = runs.samples();
     let (Some(min), Some(max)) =
@@ -66,7 +66,7 @@ fn curve(runs: &Runs) -> Vec<(f64, u64)> {
     let finest = 9_990..10_000;
     let mut points = vec![(0.0, min)];
     for per_myriad in coarse.chain(fine).chain(finer).chain(finest) {
-        // Beyond the last sample but one there is only the greatest.
+        // Beyond the last sample but one there is only the largest.
         if (10_000 - per_myriad) * n < 10_000 {
             break;
         }
@@ -87,7 +87,7 @@ fn bins(runs: &Runs) -> Vec<Bin> {
     let mut below = 0;
     (first..last.max(first + 1))
         .map(|k| {
-            // The last edge may fall just short of the greatest sample.
+            // The last edge may be just below the largest sample.
             let up_to = if k + 1 >= last { u64::MAX } else { edge(k + 1) as u64 };
             let count = runs.not_above(up_to) - below;
             below += count;
@@ -103,7 +103,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn curves_rise_and_bins_hold_every_sample(runs in prop::collection::vec(prop::collection::vec(0u64..10_000_000_000, 0..300), 1..4)) {
+        fn curves_rise_and_bins_hold_every_sample(
+            runs in prop::collection::vec(
+                prop::collection::vec(0u64..10_000_000_000, 0..300),
+                1..4,
+            )
+        ) {
             let runs = Runs::new(runs);
             let f = Figure::of(&runs);
             prop_assert_eq!(f.bins.iter().map(|b| b.count).sum::<u64>(), runs.samples());

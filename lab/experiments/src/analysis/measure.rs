@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Columns of tables: the measures of cases, and the percentiles that any row has enough samples
-//! for.
+//! Columns of tables: the measures of cases, and the percentiles for which some row has enough
+//! samples.
 
 use super::{CaseResult, Criterion, Ratio};
 use crate::figure_text::{TOO_SMALL, goodput};
@@ -9,7 +9,7 @@ use driveline_bench::stats::{Interval, Percentiles, Rank};
 /// Measure of a case, in a column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// Of streams, and of nothing else.
+    /// Only of streams.
     Goodput,
     P50,
     P95,
@@ -60,7 +60,7 @@ impl Measure {
         }
     }
 
-    /// The cell of a case; empty where it is compared by something else.
+    /// Returns the cell of a case; empty if another measure applies to it.
     pub(crate) fn cell(self, c: &CaseResult, time: fn(Option<u64>) -> String) -> String {
         match self.criterion() {
             criterion if criterion != c.criterion() => String::new(),
@@ -70,7 +70,8 @@ impl Measure {
     }
 }
 
-/// Of tables in which streams may stand: their goodput, and of all else percentiles.
+/// Returns the columns of tables that may have streams: their goodput, and percentiles for all
+/// others.
 pub(crate) fn compared_columns<'a>(
     mut cases: impl Iterator<Item = &'a CaseResult>,
     times: impl IntoIterator<Item = &'a Percentiles>,
@@ -110,11 +111,11 @@ pub(crate) fn too_few<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Op
             n => (c.label(), format!("≥ {} {:03}", n / 1000, n % 1000)),
         })
         .unzip();
-    let told = !rows.is_empty() && !labels.is_empty();
-    told.then(|| format!("{}: {TOO_SMALL} (needs {})", labels.join(", "), needs.join(", ")))
+    let applies = !rows.is_empty() && !labels.is_empty();
+    applies.then(|| format!("{}: {TOO_SMALL} (needs {})", labels.join(", "), needs.join(", ")))
 }
 
-/// Likewise of ratios: what decides, and one of the tail.
+/// Returns the columns of ratios: the deciding one, and one of the tail.
 pub(crate) fn ratio_columns<'a>(rows: impl IntoIterator<Item = &'a Ratio>) -> Vec<Measure> {
     let rows: Vec<&Ratio> = rows.into_iter().collect();
     let any = |c: &Measure| rows.iter().any(|r| c.ratio(r).is_some());
@@ -139,7 +140,7 @@ mod tests {
             (&[10, 100], "p50 p95"),
             (&[100, 400], "p50 p95 p99"),
             (&[300, 4000], "p50 p99 p99.9"),
-            // Who has no sample at all asks for no column.
+            // A row without samples needs no column.
             (&[0, 4000], "p50 p99 p99.9"),
             (&[], "p50 greatest"),
         ] {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Analysis of an archive: distributions, ratios, sums of accounts. Reports, tables and CSV only
-//! show what is computed here.
+//! show its results.
 //!
-//! Samples of valid runs are pooled, never averaged; what is compared is compared round by round.
-//! An experiment at a time is held in memory.
+//! Samples of valid runs are pooled, never averaged. Comparisons pair the same rounds. Only one
+//! experiment at a time is in memory.
 
 mod answer;
 mod case;
@@ -34,10 +34,10 @@ use anyhow::Result;
 use driveline_bench::MAX_OTHERS;
 use pooled::Pooled;
 
-/// Computes everything. Reads all samples of the archive; takes seconds for millions.
+/// Computes all results. Reads all samples of the archive; takes seconds for millions.
 ///
 /// # Errors
-/// If something in the archive is damaged.
+/// If a part of the archive is damaged.
 pub fn analyse(archive: &Archive) -> Result<Analysis> {
     let m = &archive.manifest;
     let experiments =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The runs of a case, pooled: from stamps and observations to what the case says.
+//! Pooled runs of a case: from stamps and observations to its results.
 
 use super::case::{
     CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals,
@@ -16,14 +16,14 @@ use driveline_bench::{Account, Agreement, Metric};
 use driveline_workloads::deliveries;
 use std::collections::BTreeMap;
 
-/// A case's runs, as raw as comparisons need them.
+/// Runs of a case, as raw data for comparisons.
 pub(super) struct Pooled {
     case: Case,
     runs: Vec<Run>,
     metrics: BTreeMap<Metric, Runs>,
     subscribers: BTreeMap<(usize, usize), Runs>,
     observed: Vec<(String, Quantity, Runs)>,
-    /// Of each process that is watched: its processor time, and during how long, in nanoseconds.
+    /// For each observed process: its processor time, and the observation time, in nanoseconds.
     cpu: BTreeMap<String, (u64, u64)>,
     timelines: Vec<Timeline>,
     links: Vec<OfLink>,
@@ -36,13 +36,13 @@ pub(super) struct Pooled {
 struct OfLink {
     /// Headline figure.
     figure: Runs,
-    /// From when its samples were due; empty of a ping-pong.
+    /// From the due time of its samples; empty for a ping-pong.
     schedule_relative: Runs,
     /// Number of late samples.
     late: u64,
 }
 
-/// Samples by round; a round that is missing or does not count is empty.
+/// Samples by round; a missing or invalid round is empty.
 type ByRound<K> = BTreeMap<K, Vec<Vec<u64>>>;
 
 fn put<K: Ord>(
@@ -65,8 +65,8 @@ impl Pooled {
         let rounds = e.rounds as usize;
         let (mut by_metric, mut by_subscriber) = (ByRound::new(), ByRound::new());
         let mut by_series = ByRound::<(String, Quantity)>::new();
-        // In the order of the stages of a chain, not of the alphabet.
-        let mut told: Vec<(String, Quantity)> = Vec::new();
+        // In the order of the stages of a chain, not alphabetically.
+        let mut keys: Vec<(String, Quantity)> = Vec::new();
         let (mut by_link, mut due_by_link) = (ByRound::<usize>::new(), ByRound::<usize>::new());
         let mut cpu = BTreeMap::<String, (u64, u64)>::new();
         let (mut timelines, mut late, mut lasts) =
@@ -92,7 +92,7 @@ impl Pooled {
                 let of_link: Vec<LinkSample> =
                     samples.iter().filter(|s| s.link == link).copied().collect();
                 *late += of_link.iter().filter(|s| is_late(case, s)).count() as u64;
-                // Of the only one the case says the same.
+                // For a single link, the case has the same figures.
                 let mut of_link =
                     if case.links.len() > 1 { metrics(case, &of_link) } else { BTreeMap::new() };
                 let due = of_link.get(&Metric::ScheduleRelative).cloned().unwrap_or_default();
@@ -108,10 +108,10 @@ impl Pooled {
             let observations: Observations = archive.observations(id, case, run.round)?;
             for series in &observations.series {
                 let key = (series.subject.clone(), series.quantity);
-                if !told.contains(&key) {
-                    told.push(key.clone());
+                if !keys.contains(&key) {
+                    keys.push(key.clone());
                 }
-                // The first point's processor time began nowhere.
+                // The processor time of the first point has no start.
                 if let (Quantity::Cpu, [first, rest @ .., last]) =
                     (series.quantity, series.points.as_slice())
                 {
@@ -125,11 +125,11 @@ impl Pooled {
                 timelines = timeline::timelines(case, run, &samples, &observations);
             }
         }
-        let observed = told
+        let observed = keys
             .into_iter()
             .filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
-        // One subscriber has nothing to compare with. With several, the only one that got something
-        // stands for itself.
+        // A single subscriber has nothing to compare with. With several, the only one that received
+        // something is listed.
         if case.links.iter().map(|l| l.subscribers).sum::<usize>() < 2 {
             by_subscriber.clear();
         }
@@ -168,12 +168,12 @@ impl Pooled {
         Some((Compared::Latency(subject), runs))
     }
 
-    /// Of a stream.
+    /// Returns the goodput of a stream.
     fn goodput(&self) -> Option<Goodput<'_>> {
         goodput(&self.case, self.metrics.get(&Metric::BetweenArrivals)?)
     }
 
-    /// `all` are the cases of the experiment, this one included.
+    /// Computes the result. `all`: the cases of the experiment, including this one.
     pub(super) fn result(&self, all: &[Self], seed: u64) -> CaseResult {
         let case = &self.case;
         let subscriber = |(&(link, subscriber), runs): (&(usize, usize), &Runs)| {
@@ -297,7 +297,7 @@ impl Pooled {
                         [r.p50, r.p95, r.p99, r.p999] =
                             [Rank::P50, Rank::P95, Rank::P99, Rank::P999].map(at);
                     }
-                    // A floor has no payload, and so no goodput.
+                    // A floor has no payload, and therefore no goodput.
                     _ => return,
                 }
                 ratios.push(r);
@@ -341,7 +341,7 @@ impl Pooled {
         own.filter(varies).filter(contradicted).map(|p| p.case.system.clone()).collect()
     }
 
-    /// Likewise, of all its runs.
+    /// Returns the totals of all its runs.
     fn totals<'a, I: Iterator<Item = &'a Account>>(
         &'a self,
         chosen: impl Fn(&'a [Account]) -> I,
@@ -350,7 +350,8 @@ impl Pooled {
     }
 }
 
-/// Of a stream, from the times between its arrivals; nothing of what is compared by times.
+/// Returns the goodput of a stream from the times between its arrivals; nothing for cases compared
+/// by times.
 pub(crate) fn goodput<'a>(case: &Case, between_arrivals: &'a Runs) -> Option<Goodput<'a>> {
     Some(Goodput { between_arrivals, size: case.stream_size()? })
 }
@@ -360,14 +361,14 @@ pub(super) fn subscriptions(counters: &BTreeMap<String, Vec<u64>>) -> u64 {
     counters.get(deliveries::SUBSCRIPTIONS).into_iter().flatten().copied().max().unwrap_or(0)
 }
 
-/// Adds the chosen accounts of each valid run; without the late samples, which come from stamps.
+/// Adds the chosen accounts of each valid run, without the late samples, which come from stamps.
 fn totals<'a, I: Iterator<Item = &'a Account>>(
     runs: &'a [Run],
     chosen: impl Fn(&'a [Account]) -> I,
 ) -> Totals {
     let mut t = Totals::default();
     let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
-    // A run with a torn payload does not count, but that it was torn does.
+    // A run with a torn payload is invalid, but its torn payloads count.
     t.torn = total(runs.iter().flat_map(|run| chosen(&run.accounts)).map(|a| a.torn));
     for run in runs.iter().filter(|r| r.is_valid()) {
         for a in chosen(&run.accounts) {
@@ -394,7 +395,7 @@ fn totals<'a, I: Iterator<Item = &'a Account>>(
     t
 }
 
-/// A mean of values that stand for so many samples each.
+/// Mean of values with numbers of samples as weights.
 #[derive(Default)]
 struct Mean {
     sum: f64,
@@ -414,9 +415,9 @@ impl Mean {
     }
 }
 
-/// Counts, by link and subscriber, for how many samples it was the last of all.
+/// Counts, by link and subscriber, the samples for which it was the last.
 fn count_last(case: &Case, samples: &[LinkSample], lasts: &mut BTreeMap<(usize, usize), u64>) {
-    // How many received it, and who took longest: how long, and which one.
+    // Number of receivers, and the slowest one: its time and its index.
     let mut of = BTreeMap::<(usize, u64), (usize, (u64, usize))>::new();
     for LinkSample { link, sample } in samples.iter().filter(|s| s.sample.received.is_some()) {
         let entry = of.entry((*link, sample.sent.sequence)).or_default();
@@ -429,8 +430,8 @@ fn count_last(case: &Case, samples: &[LinkSample], lasts: &mut BTreeMap<(usize, 
     }
 }
 
-/// In hand more than a period after it was due. A stream whose goodput counts may be due faster
-/// than its way can carry: none of it is late.
+/// Returns true if it was in hand more than a period after it was due. A stream whose goodput
+/// counts may be due faster than its link can carry: none of its samples is late.
 fn is_late(case: &Case, s: &LinkSample) -> bool {
     if case.figure == Metric::BetweenArrivals {
         return false;
@@ -451,7 +452,7 @@ pub(crate) fn pooled_headline(
     Ok(pooled.headline().map(|(of, runs)| (of, runs.clone())))
 }
 
-/// Costs of a run, apart from its latencies.
+/// Costs of a run other than latencies.
 pub(crate) struct RunCost {
     /// Processor time of all ends per message, in nanoseconds; known only for links.
     pub(crate) cpu_ns_per_sample: Option<f64>,
@@ -463,14 +464,14 @@ pub(crate) struct RunCost {
 /// Failed deliveries of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
-    /// Of the deliveries that were to be; of a chain, of its samples.
+    /// Share of the scheduled deliveries; for a chain, of its samples.
     pub(crate) share: f64,
     /// Number of messages, each with a delivery for every subscriber.
     pub(crate) messages: u64,
 }
 
-/// Returns the costs of a case's valid runs: of links from their accounts, of workloads and chains
-/// from their counters.
+/// Returns the costs of a case's valid runs: from the accounts of links, and from the counters of
+/// workloads and chains.
 pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Result<Vec<RunCost>> {
     let runs = archive.runs(e, case)?;
     let cost = |run: &Run| {
@@ -486,8 +487,8 @@ pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Resul
     Ok(runs.iter().filter(|run| run.is_valid()).map(cost).collect())
 }
 
-/// Returns the totals of a case: a workload that counts deliveries has its own, others those of
-/// their links.
+/// Returns the totals of a case: from the counts of a workload with deliveries, else from the
+/// links.
 fn totals_of(
     case: &Case,
     counters: &BTreeMap<String, Vec<u64>>,

@@ -8,7 +8,7 @@ use crate::archive::Case;
 use driveline_bench::{Beside, Favour};
 use driveline_terminal::figures::duration_ns;
 
-/// An answer for each cell with a preference.
+/// Returns an answer for each cell with a preference.
 pub(super) fn preferred(e: &ExperimentResult) -> Vec<Answer> {
     let mut answers: Vec<Answer> = Vec::new();
     for cell in e.cells() {
@@ -31,9 +31,10 @@ pub(super) fn preferred(e: &ExperimentResult) -> Vec<Answer> {
 
 /// Returns the same system in the same case without a preference.
 fn without<'a>(e: &'a ExperimentResult, c: &CaseResult) -> Option<&'a CaseResult> {
-    let nobody = Beside { favour: None, ..c.case.beside.clone() };
+    let without_favour = Beside { favour: None, ..c.case.beside.clone() };
     let is_same = |other: &Case| {
-        (&other.system, &other.links, &other.beside) == (&c.case.system, &c.case.links, &nobody)
+        (&other.system, &other.links, &other.beside)
+            == (&c.case.system, &c.case.links, &without_favour)
     };
     e.measured().find(|other| is_same(&other.case) && other.valid_runs() > 0)
 }
@@ -41,11 +42,12 @@ fn without<'a>(e: &'a ExperimentResult, c: &CaseResult) -> Option<&'a CaseResult
 fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
     let usual = without(e, c);
     let part = |name: String, is_one: &dyn Fn(&SubscriberResult) -> bool| {
-        let told = |c: &CaseResult| {
+        let rendered = |c: &CaseResult| {
             slowest(c, is_one).map_or_else(|| "got nothing".to_owned(), |s| figure(&s.transport))
         };
-        let usual = usual.map_or_else(String::new, |usual| format!(", without {}", told(usual)));
-        format!("{name} {}{usual}", told(c))
+        let usual =
+            usual.map_or_else(String::new, |usual| format!(", without {}", rendered(usual)));
+        format!("{name} {}{usual}", rendered(c))
     };
     let (is_it, is_other) = (
         |s: &SubscriberResult| is_preferred(s, favour),
@@ -53,7 +55,8 @@ fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
     );
     let mut parts = vec![part(format!("subscriber {}", favour.subscriber), &is_it)];
     if let Some(other) = slowest(c, &is_other) {
-        // The same subscriber without the preference, even if another one is the slowest then.
+        // The same subscriber without the preference, even if another one is the slowest in that
+        // case.
         parts.push(part(format!("the slowest other ({})", other.name), &|s: &SubscriberResult| {
             s.name == other.name
         }));
@@ -78,7 +81,7 @@ fn is_preferred(s: &SubscriberResult, favour: &Favour) -> bool {
     s.name == name || s.name.ends_with(&format!(" · {name}"))
 }
 
-/// By medians.
+/// Returns the slowest by medians.
 fn slowest<'a>(
     c: &'a CaseResult,
     which: &dyn Fn(&SubscriberResult) -> bool,

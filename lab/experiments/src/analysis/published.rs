@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Figures of papers next to those of this machine. Microseconds of two machines cannot be
-//! compared; the ratio of two systems can.
+//! Figures of papers compared with those of this machine. Microseconds of two machines are not
+//! comparable; the ratio of two systems is.
 
 use super::case::CaseResult;
 use super::figure::Figure;
@@ -13,18 +13,18 @@ use serde::Serialize;
 /// Published figure and its context.
 #[derive(Clone, Debug, Serialize)]
 pub struct PublishedRow {
-    /// As in the scenario.
+    /// Figure in the scenario.
     pub published: Published,
     /// Ratio to the time of the paper's reference: of medians if both have one, else of
     /// means.
     pub published_ratio: Option<f64>,
-    /// The paper's system that it is a ratio to.
+    /// Reference system of the ratio in the paper.
     pub published_reference: Option<String>,
     /// Figure measured here.
     pub here: Option<Here>,
 }
 
-/// The measurement here.
+/// Measurement on this machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Here {
     /// Id of the case.
@@ -35,13 +35,13 @@ pub struct Here {
     pub p50_us: Option<f64>,
     /// Mean, in microseconds.
     pub mean_us: Option<f64>,
-    /// Standard deviation, in microseconds; none of a single sample.
+    /// Standard deviation, in microseconds; none for a single sample.
     pub deviation_us: Option<f64>,
     /// 95th percentile, in microseconds; none if n is too small.
     pub p95_us: Option<f64>,
     /// 99th percentile, in microseconds; none if n is too small.
     pub p99_us: Option<f64>,
-    /// Greatest, in microseconds.
+    /// Maximum, in microseconds.
     pub max_us: Option<f64>,
     /// Ratio to the time of Driveline here: of medians if the paper has medians, else of means.
     pub ratio: Option<f64>,
@@ -55,7 +55,7 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
     let same = |q: &&Published| {
         (&q.case, q.size, q.subscribers, &q.figure) == (&p.case, p.size, p.subscribers, &p.figure)
     };
-    // Ratios are to the system that corresponds to Driveline, in the paper as here.
+    // The reference is the system that corresponds to Driveline, in the paper and here.
     let reference = all.iter().filter(same).find(|q| q.beside.as_deref() == Some("driveline"));
     let ratio = |q: &Published| match (p.p50_us.zip(q.p50_us), p.mean_us.zip(q.mean_us)) {
         (Some((own, its)), _) | (None, Some((own, its))) if its > 0.0 => Some(own / its),
@@ -69,11 +69,11 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
         })
     };
     let driveline = match reference.filter(|r| r.reach != p.reach) {
-        // The paper compares what is within a process with what is between processes.
+        // The paper compares systems within a process with systems between processes.
         Some(r) => find(r, "driveline", cases).map(|(c, _)| c),
         None => found.and_then(|(c, _)| same_cell(c)),
     };
-    // Like with like.
+    // Medians with medians, and means with means.
     let middle = |f: &Figure| {
         if p.p50_us.is_some() { f.percentiles.p50.map(|ns| ns as f64) } else { f.percentiles.mean }
     };
@@ -97,8 +97,8 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
     }
 }
 
-/// The first case that fits, loan-only before filled: papers take their stamps when the message
-/// exists.
+/// Returns the first case that fits, loan-only before filled: papers take their stamps when the
+/// message exists.
 fn find<'a>(
     p: &Published,
     system: &str,
@@ -122,7 +122,8 @@ fn find<'a>(
     all().filter(|c| !filled(c)).find_map(with_figure).or_else(|| all().find_map(with_figure))
 }
 
-/// The figure that a published one names: a figure of links, or a subject that a workload observes.
+/// Returns the figure that a published one names: a figure of links, or a subject that a workload
+/// observes.
 fn figure<'a>(p: &Published, c: &'a CaseResult) -> Option<&'a Figure> {
     match &p.figure {
         None => c.figures.get(&c.case.figure).or_else(|| c.headline().map(|(_, f)| f)),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answers to questions that medians of latency do not answer: how many links are carried, how
-//! latencies spread, what settings change, what a preference does, how throughput grows.
+//! Answers to questions beyond medians of latency: number of links that are carried, spread of
+//! latencies, effects of settings and preferences, growth of throughput.
 
-use super::answer::{FEWEST_ROUNDS, MOST_TOLD};
+use super::answer::{FEWEST_ROUNDS, MOST_SHOWN};
 use super::{CaseResult, Criterion, ExperimentResult, Standing};
 use crate::scenario::AnswerSpec;
 use crate::table::{ratio, spread};
@@ -14,17 +14,17 @@ use driveline_terminal::figures::{digits, duration_ns};
 
 /// One answer, system by system.
 pub(crate) struct Answer {
-    /// Fact about each system.
+    /// Fact that it states about each system.
     pub(crate) about: String,
-    /// Each with its name first, Driveline before all.
+    /// Texts that begin with the name of the system, Driveline first.
     pub(crate) systems: Vec<String>,
 }
 
 /// Returns the lines that answer the experiment's question; empty if it asks for latencies alone,
 /// or without data.
 pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<String> {
-    // Variations of settings are few, and each is an answer of its own.
-    let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_TOLD };
+    // Variations of settings are few, and each has its own answer.
+    let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_SHOWN };
     let mut lines = Vec::new();
     for t in answers(e, about) {
         lines.push(format!("{}:", t.about));
@@ -36,7 +36,7 @@ pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<S
     lines
 }
 
-/// The same, with every system.
+/// Returns the same answers, with every system.
 pub(crate) fn answers(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<Answer> {
     match about {
         None => Vec::new(),
@@ -69,7 +69,7 @@ pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
 /// Cases of each system, with Driveline first.
 type BySystem<'a> = Vec<Vec<&'a CaseResult>>;
 
-/// Groups cells that differ in one word only, under the name of the rest. The word stays with each
+/// Groups cells that differ in only one word, under the name of the rest. The word stays with each
 /// case.
 fn groups<'a>(
     cases: impl Iterator<Item = &'a CaseResult>,
@@ -97,12 +97,12 @@ fn groups<'a>(
     groups
 }
 
-/// Cases of links: workloads and chains have none.
+/// Returns the cases of links; workloads and chains are left out.
 fn links(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
     e.measured().filter(|c| !c.case.links.is_empty())
 }
 
-/// ` (best effort)`, where there are several groups.
+/// Returns ` (best effort)`, if there are several groups.
 fn place(groups: usize, name: &str) -> String {
     if groups > 1 { format!(" ({name})") } else { String::new() }
 }
@@ -111,9 +111,9 @@ fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
     let groups = groups(links(e), |c| format!("{} links", c.case.links.len()));
     let mut answers = Vec::new();
     for (name, systems) in &groups {
-        let mut told: Vec<Carried> = systems.iter().map(|cases| Carried::of(cases)).collect();
-        // Driveline first, then who carries most.
-        if let Some(others) = told.get_mut(
+        let mut rendered: Vec<Carried> = systems.iter().map(|cases| Carried::of(cases)).collect();
+        // Driveline first, then the system that carries most.
+        if let Some(others) = rendered.get_mut(
             usize::from(systems.first().is_some_and(|s| s.iter().any(|c| c.is_driveline())))..,
         ) {
             others.sort_by_key(|c| std::cmp::Reverse(c.links));
@@ -124,7 +124,7 @@ fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
                 "Links carried at the same time without a sample lost, late or not sent{}",
                 place(groups.len(), name)
             ),
-            systems: told.iter().map(|c| c.words(most)).collect(),
+            systems: rendered.iter().map(|c| c.words(most)).collect(),
         });
     }
     answers
@@ -133,9 +133,9 @@ fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
 /// Number of links that a system carries.
 struct Carried {
     name: String,
-    /// The greatest measured number without a loss.
+    /// Largest measured number without a loss.
     links: usize,
-    /// The next number, and what went wrong there; none if nothing did.
+    /// Next larger number, and the problem with it; none if there was no problem.
     beyond: Option<(usize, String)>,
 }
 
@@ -160,7 +160,7 @@ impl Carried {
         carried
     }
 
-    /// `most`: the greatest number that any system was asked for.
+    /// `most`: largest measured number of links of any system.
     fn words(&self, most: usize) -> String {
         let Self { name, links, beyond } = self;
         match beyond {
@@ -172,7 +172,7 @@ impl Carried {
     }
 }
 
-/// Returns the problem with samples of a case; `None` if all of them came in time.
+/// Returns the problem with samples of a case; `None` if all arrived in time.
 fn wrong(c: &CaseResult) -> Option<String> {
     if c.valid_runs() == 0 {
         return Some(c.without_figures());
@@ -191,7 +191,7 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// Of each system the case with most subscribers, which are furthest apart.
+/// Answers with the case of each system with the most subscribers, whose differences are largest.
 fn fairness(e: &ExperimentResult) -> Vec<Answer> {
     let groups = groups(links(e), |c| {
         c.case.links.first().map_or_else(String::new, |l| format!("1→{}", l.subscribers))
@@ -232,7 +232,7 @@ fn fairness(e: &ExperimentResult) -> Vec<Answer> {
     answers
 }
 
-/// Mean and standard deviation of what counts most.
+/// Answers with mean and standard deviation of the headline figure.
 fn jitter(e: &ExperimentResult) -> Vec<Answer> {
     let size = |c: &CaseResult| match c.case.links.as_slice() {
         [link] => Some(ByteSize(link.size as u64)),
@@ -243,7 +243,7 @@ fn jitter(e: &ExperimentResult) -> Vec<Answer> {
     let one = |cases: &Vec<&CaseResult>| {
         let mut cases = cases.clone();
         cases.sort_by_key(|c| size(c).map(|size| size.0));
-        let told = |c: &&CaseResult| {
+        let rendered = |c: &&CaseResult| {
             let (_, f) = c.headline()?;
             let spread = spread(f.percentiles.mean?, f.percentiles.standard_deviation);
             Some(
@@ -252,11 +252,11 @@ fn jitter(e: &ExperimentResult) -> Vec<Answer> {
                     .map_or_else(|| spread.clone(), |size| format!("{spread} at {size}")),
             )
         };
-        let words: Vec<String> = cases.iter().filter_map(told).collect();
+        let words: Vec<String> = cases.iter().filter_map(rendered).collect();
         let name = cases.first()?.name();
         (!words.is_empty()).then(|| format!("{name} {}", words.join(", ")))
     };
-    let told = |(name, systems): &(String, BySystem<'_>)| {
+    let rendered = |(name, systems): &(String, BySystem<'_>)| {
         let mut figures: Vec<String> = systems
             .iter()
             .flatten()
@@ -273,7 +273,7 @@ fn jitter(e: &ExperimentResult) -> Vec<Answer> {
             systems: systems.iter().filter_map(one).collect(),
         }
     };
-    groups.iter().map(told).filter(|t| !t.systems.is_empty()).collect()
+    groups.iter().map(rendered).filter(|t| !t.systems.is_empty()).collect()
 }
 
 fn settings(e: &ExperimentResult) -> Vec<Answer> {
@@ -306,13 +306,13 @@ fn settings(e: &ExperimentResult) -> Vec<Answer> {
     }
 }
 
-/// Effect of one variation.
+/// Effect of a variation.
 struct Changed<'a> {
     name: String,
     /// The variant with the usual settings.
     usual: String,
     by: Criterion,
-    /// The ratio of what both are compared by, by cell.
+    /// Ratio of their criterion, by cell.
     cells: Vec<(&'a str, Interval)>,
 }
 
@@ -368,8 +368,8 @@ fn throughput(e: &ExperimentResult) -> Vec<Answer> {
     answers
 }
 
-/// Returns the growth of a system's median and throughput from its least to its greatest payload;
-/// `None` if it has but one.
+/// Returns the growth of a system's median and throughput from its smallest to its largest payload;
+/// `None` with only one payload.
 fn grown(cases: &[&CaseResult]) -> Option<String> {
     // The goodput of streams is compared anyway.
     let point = |c: &&CaseResult| Some((c.case.links.first()?.size, c.latencies()?.p50?));

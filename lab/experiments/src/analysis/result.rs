@@ -11,31 +11,32 @@ use serde::Serialize;
 /// Version of `summary.json`.
 pub const FORMAT: u32 = 1;
 
-/// Everything that is computed from an archive.
+/// All results of an archive.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
     /// [`FORMAT`].
     pub format: u32,
-    /// True if every run was made.
+    /// True if every planned run was made.
     pub complete: bool,
     /// Runs that were planned.
     pub planned: u64,
-    /// Runs that are there, valid or not.
+    /// Number of runs in the archive, valid or not.
     pub made: u64,
-    /// Of those: that count.
+    /// Number of valid runs.
     pub valid: u64,
-    /// Of those: during which other processes used more of the machine than is called undisturbed.
+    /// Number of valid runs in which other processes used more of the machine than permitted for an
+    /// undisturbed run.
     pub disturbed: u64,
     /// Share of the machine that other processes used, in the worst run.
     pub worst_others: f64,
     /// Share of the machine that the hypervisor took, in the worst run.
     pub worst_stolen: f64,
-    /// In the manifest's order.
+    /// Results in the manifest's order.
     pub experiments: Vec<ExperimentResult>,
 }
 
 impl Analysis {
-    /// Returns true if every run counts, and no middleware's own tool contradicts its row.
+    /// Returns true if every run is valid, and no middleware's own tool contradicts its row.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.valid == self.made
@@ -58,7 +59,7 @@ pub struct ExperimentResult {
     pub notes: Vec<String>,
     /// Answer from the figures, in a sentence or two.
     pub answer: String,
-    /// In the order of the plan.
+    /// Cases in the order of the plan.
     pub cases: Vec<CaseResult>,
     /// Published figures, with figures measured here.
     pub published: Vec<PublishedRow>,
@@ -67,7 +68,7 @@ pub struct ExperimentResult {
 }
 
 impl ExperimentResult {
-    /// Cells of what is measured, in the order of the plan.
+    /// Returns the measured cells, in the order of the plan.
     #[must_use]
     pub fn cells(&self) -> Vec<&str> {
         let mut cells: Vec<&str> = Vec::new();
@@ -79,12 +80,12 @@ impl ExperimentResult {
         cells
     }
 
-    /// Systems under test in a cell.
+    /// Returns the systems under test in a cell.
     pub fn in_cell<'a>(&'a self, cell: &'a str) -> impl Iterator<Item = &'a CaseResult> {
         self.measured().filter(move |c| c.case.cell == cell)
     }
 
-    /// Stages of its chain that receive something; nothing if it has no chain.
+    /// Returns the stages of its chain that receive something; nothing without a chain.
     #[must_use]
     pub fn receiving_stages(&self) -> Option<Vec<&str>> {
         let chain = self.measured().find_map(|c| c.case.chain.as_ref())?;
@@ -93,8 +94,8 @@ impl ExperimentResult {
         )
     }
 
-    /// A stage that is a neural network where figures were published was something plainer here:
-    /// its work counted `network` 0.
+    /// Returns true if a stage that is a neural network in the paper was a simpler work here: its
+    /// counter `network` was 0.
     #[must_use]
     pub fn network_is_missing(&self) -> bool {
         let without = |c: &CaseResult| {
@@ -120,7 +121,7 @@ impl ExperimentResult {
         self.published.iter().map(|row| &row.published).filter(here)
     }
 
-    /// All systems under test.
+    /// Returns all systems under test.
     pub fn measured(&self) -> impl Iterator<Item = &CaseResult> {
         self.cases.iter().filter(|c| c.case.role == Role::Measured)
     }

@@ -6,20 +6,20 @@ mod drops;
 use crate::archive::{Case, LinkSample, Run};
 use driveline_bench::observations::{Observations, Quantity};
 
-/// Points of a timeline that are kept.
+/// Maximum number of points of a timeline.
 const MAX_POINTS: usize = 240;
-/// Timelines of one case: more make no picture.
+/// Maximum number of timelines of a case: more would be unreadable.
 const MAX_TIMELINES: usize = 64;
 
 /// One quantity over the time of the first valid run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    /// Of what: `latency`, or a process.
+    /// Observed subject: `latency`, or a process.
     pub subject: String,
     /// Quantity.
     pub quantity: Quantity,
     /// Seconds since the run's first stamp, and the value: CPUs for processor time, else in the
-    /// quantity's unit. Where there were too many points, the greatest of each stretch.
+    /// quantity's unit. If there were too many points, the maximum of each stretch.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -40,8 +40,8 @@ pub(super) fn timelines(
         for p in &s.points {
             let at = seconds(p.time_ns, start);
             match (s.quantity, before) {
-                // Processor time since the point before, as a share of the time since then; the
-                // first one began nowhere.
+                // Processor time since the previous point, as a share of the time since then. The
+                // first point has no start.
                 (Quantity::Cpu, Some(before)) if p.time_ns > before => {
                     points.push((at, p.value as f64 / (p.time_ns - before) as f64));
                 }
@@ -50,7 +50,7 @@ pub(super) fn timelines(
             }
             before = Some(p.time_ns);
         }
-        // One point is no course.
+        // A single point is not a timeline.
         if points.len() > 1 {
             all.push(Timeline {
                 subject: s.subject.clone(),
@@ -59,7 +59,7 @@ pub(super) fn timelines(
             });
         }
     }
-    // What was watched before what workloads observed.
+    // Observed processes before observations of workloads.
     all.sort_by_key(|t| {
         !matches!(t.quantity, Quantity::Cpu | Quantity::ResidentMemory | Quantity::Drops)
     });
@@ -75,8 +75,7 @@ fn latency(samples: &[LinkSample]) -> Option<Timeline> {
     };
     let mut points: Vec<_> = received().map(at).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-    // Of several subscribers the last: a line through all of them would go up and down at each
-    // sample.
+    // For several subscribers the last one: a line through all of them would jump at each sample.
     points.dedup_by_key(|(at, _)| *at);
     Some(Timeline {
         subject: "transport".into(),
@@ -89,8 +88,7 @@ fn seconds(time_ns: u64, start_ns: u64) -> f64 {
     time_ns.saturating_sub(start_ns) as f64 / 1e9
 }
 
-/// At most [`MAX_POINTS`]: the greatest value of each stretch of points, because peaks are what is
-/// looked for.
+/// Returns at most [`MAX_POINTS`] points: the maximum of each stretch, because peaks matter.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(MAX_POINTS).max(1);
     points

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Consistency check of a run's account with its case: reports are computed from its numbers, and
-//! an archive may come from anyone.
+//! an archive may come from any source.
 
 use super::check::{MAX_LINKS, MAX_MESSAGES, count};
 use super::{Case, Run};
 use anyhow::{Context, Result, ensure};
 use driveline_bench::Account;
 
-/// Most samples of a link that rows are read of, warm-up and repetitions included.
+/// Maximum number of samples of a link whose rows are read, with warm-up and repetitions.
 const MAX_SENT: u64 = 4 * MAX_MESSAGES;
-/// Longest run: a year, in seconds.
+/// Maximum duration of a run: a year, in seconds.
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
-/// Refuses accounts that no run can have. For a run that does not count, only the reasons and the
-/// disturbance are checked: its ends may have written anything.
+/// Refuses impossible accounts. For an invalid run, only the reasons and the disturbance are
+/// checked: its ends may have written anything.
 pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
     let share = |what: &str, x: f64| -> Result<()> {
-        // Counts of ticks are not taken at one instant.
+        // Counts of ticks are not taken at the same instant.
         ensure!((0.0..=2.0).contains(&x), "{x} is no share of the machine that was {what}");
         Ok(())
     };
@@ -27,7 +27,7 @@ pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
         "{} s is not how long a run takes",
         run.seconds
     );
-    // What is shown of each.
+    // Parts of the account that are printed.
     count("accounts", run.accounts.len() as u64, MAX_LINKS)?;
     if !run.is_valid() {
         return Ok(());
@@ -73,7 +73,7 @@ fn check_account(a: &Account, subscribers: usize) -> Result<()> {
         ("idle_wakeups_per_s", a.idle_wakeups_per_s),
     ];
     for (what, x) in measured {
-        // They are quotients of 64-bit counts.
+        // Quotients of 64-bit counts.
         let x = x.unwrap_or(0.0);
         ensure!((0.0..=u64::MAX as f64).contains(&x), "`{what}` cannot be {x}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Consistency check of a manifest: an archive may come from anyone.
+//! Consistency check of a manifest: an archive may come from any source.
 
 use super::{Case, Manifest};
 use anyhow::{Context, Result, bail, ensure};
@@ -9,16 +9,16 @@ use driveline_bench::harness::Pace;
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
-/// Most rounds of an experiment, as scenarios and the command line say.
+/// Maximum number of rounds of an experiment, as for scenarios and the command line.
 const MAX_ROUNDS: u64 = 1000;
-/// Most samples of a link: a day at the highest rate.
+/// Maximum number of samples of a link: a day at the highest rate.
 pub(super) const MAX_MESSAGES: u64 = 86_400_000_000;
-/// Most links of a case.
+/// Maximum number of links of a case.
 pub(super) const MAX_LINKS: u64 = 256;
-/// Longest observation of a workload: a day, and what scenarios let it warm up.
+/// Maximum observation time of a workload: a day, and the maximum warm-up of scenarios.
 const LONGEST_MS: u64 = 2 * 86_400_000;
 
-/// Refuses texts that would move a reader's cursor, or hide what they are.
+/// Refuses texts with control characters, which could move a reader's cursor or hide text.
 pub(super) fn check_readable(m: &Manifest) -> Result<()> {
     match unreadable(&serde_json::to_value(m)?) {
         Some(text) => bail!("'{text}' has control characters, or such as are not seen"),
@@ -26,10 +26,13 @@ pub(super) fn check_readable(m: &Manifest) -> Result<()> {
     }
 }
 
-/// Refuses values that no measurement has: memory is reserved for rounds, and files are written
-/// below the names of directories.
+/// Refuses impossible values: memory is reserved for rounds, and the names of directories are used
+/// as paths.
 pub(super) fn check(m: &Manifest) -> Result<()> {
-    let is_name = |name: &str| matches!(Path::new(name).components().collect::<Vec<_>>().as_slice(), [Component::Normal(n)] if *n == name);
+    let is_name = |name: &str| {
+        let parts: Vec<_> = Path::new(name).components().collect();
+        matches!(parts.as_slice(), [Component::Normal(n)] if *n == name)
+    };
     check_readable(m)?;
     let mut ids = BTreeSet::new();
     for e in &m.experiments {
@@ -59,7 +62,7 @@ pub(super) fn check(m: &Manifest) -> Result<()> {
     Ok(())
 }
 
-/// Refuses more than there can be.
+/// Refuses counts above a maximum.
 pub(super) fn count(what: &str, n: u64, most: u64) -> Result<()> {
     ensure!(n <= most, "{n} {what} are more than {most}");
     Ok(())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Arrow files with columns of 64-bit words, and the one of observations.
+//! Arrow files with columns of 64-bit words, and the file of observations.
 
 use crate::words::word;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -17,14 +17,14 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::{Arc, Once};
 
-/// A column to be written.
+/// A column to write.
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) values: ArrayRef,
 }
 
 impl Column {
-    /// Numbers, some of which may be missing.
+    /// Makes a column of numbers, some of which may be missing.
     pub(super) fn numbers(name: &'static str, values: impl Iterator<Item = Option<u64>>) -> Self {
         Self { name, values: Arc::new(values.collect::<UInt64Array>()) }
     }
@@ -44,7 +44,7 @@ pub(super) fn write(path: &Path, columns: Vec<Column>) -> Result<()> {
         RecordBatch::try_new(schema.clone(), columns.into_iter().map(|c| c.values).collect())?;
     let mut writer = FileWriter::try_new_buffered(File::create(path)?, &schema)?;
     writer.write(&batch)?;
-    // What the account of a run speaks of is there before it is.
+    // Written before the account of the run, which refers to it.
     Ok(writer
         .into_inner()?
         .into_inner()
@@ -60,12 +60,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<RecordBatch>> {
 }
 
 thread_local! {
-    /// Panics on this thread are reported in another way.
+    /// True if panics on this thread are reported in another way.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns the value of `of`; `None` if it panicked, as the reader of Arrow files does if lengths
-/// in a file are damaged.
+/// Returns the value of `of`; `None` if it panicked, as the reader of Arrow files does for damaged
+/// lengths in a file.
 fn quietly<T>(of: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -82,7 +82,7 @@ fn quietly<T>(of: impl FnOnce() -> T) -> Option<T> {
     outcome.ok()
 }
 
-/// A column of numbers.
+/// Returns a column of numbers.
 pub(super) fn numbers<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a UInt64Array> {
     let column = batch.column_by_name(name).with_context(|| format!("it has no column {name}"))?;
     column
@@ -95,8 +95,8 @@ fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray> {
     column.as_string_opt::<i32>().with_context(|| format!("the column {name} has no texts"))
 }
 
-/// One row for each point: subject, quantity, time, value. Counters and the like stand in the
-/// account of the run.
+/// Writes one row for each point: subject, quantity, time, value. Counters and other data are in
+/// the account of the run.
 pub(super) fn write_observations(path: &Path, o: &Observations) -> Result<()> {
     let names: Vec<String> = o.series.iter().map(|s| word(&s.quantity)).collect();
     let rows = || {
@@ -123,7 +123,7 @@ pub(super) fn read_observations(path: &Path) -> Result<Observations> {
         let (times, values) = (numbers(&batch, "time_ns")?, numbers(&batch, "value")?);
         let mut row = 0;
         while row < batch.num_rows() {
-            // Points of a series lie together.
+            // Points of a series are adjacent.
             let (subject, quantity) = (subjects.value(row), quantities.value(row));
             let end = (row..batch.num_rows())
                 .find(|r| subjects.value(*r) != subject || quantities.value(*r) != quantity);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an archive says of itself: what was to be measured, where and how, and the account of each
-//! run.
+//! Manifest of an archive: planned measurements, machine and program; and the account of each run.
 
 use crate::scenario::{Extent, Scenario};
 use driveline_bench::chain::ChainJob;
@@ -14,32 +13,32 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What is measured, and where.
+/// Manifest of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`super::FORMAT`].
     pub format: u32,
     /// Version of the program.
     pub version: String,
-    /// Commit that it was built from.
+    /// Commit of the program.
     pub commit: String,
-    /// Whether it was compiled with optimisation; figures of one that was not say nothing.
+    /// True if it was compiled with optimisation; figures without optimisation have no meaning.
     pub optimised: bool,
-    /// Commit of the gateway that has carried Driveline's topics between hosts; none if nothing was
+    /// Commit of the gateway that carried Driveline's topics between hosts; none if nothing was
     /// measured there, or by a release that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
     /// The command.
     pub command: Vec<String>,
-    /// When it began, as RFC 3339 in UTC.
+    /// Start time, as RFC 3339 in UTC.
     pub started_at: String,
-    /// When the last run ended; none as long as runs are missing.
+    /// End time of the last run; none while runs are missing.
     pub finished_at: Option<String>,
-    /// How much is measured.
+    /// Extent of the measurement.
     pub extent: Extent,
     /// Seed of all orders and intervals.
     pub seed: u64,
-    /// When a run does not count, declared beforehand.
+    /// Rule for invalid runs, declared in advance.
     pub validity_rule: String,
     /// The machine.
     pub machine: Machine,
@@ -47,70 +46,70 @@ pub struct Manifest {
     pub placement: Placement,
     /// Peers that take part, with their settings.
     pub peers: Vec<Description>,
-    /// What is measured, in this order.
+    /// Experiments in the order of measurement.
     pub experiments: Vec<Experiment>,
 }
 
-/// One scenario with what it comes to on this machine.
+/// A scenario with its plan for this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// As it was used, the extent's changes applied.
+    /// Scenario as used, with the changes of the extent.
     pub scenario: Scenario,
-    /// How often each case is run.
+    /// Number of runs of each case.
     pub rounds: u64,
-    /// What is run in every round.
+    /// Cases that run in every round.
     pub cases: Vec<Case>,
-    /// What was asked for and is not measured.
+    /// Requested parts that are not measured.
     pub left_out: Vec<LeftOut>,
 }
 
-/// What is run again in every round.
+/// One case, which runs in every round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Unique within the experiment, and readable.
     pub id: String,
-    /// Its directory below `runs/<experiment>`.
+    /// Directory below `runs/<experiment>`.
     pub directory: String,
-    /// What it stands for.
+    /// Role in the experiment.
     pub role: Role,
     /// `driveline`, `futex`, `fastdds/shm` …
     pub system: System,
-    /// The system, for people: `Fast DDS, shared memory`.
+    /// Readable name of the system: `Fast DDS, shared memory`.
     pub system_title: String,
-    /// What is the same for all systems that are compared: `camera · 1→10 · block`. Cases with the
-    /// same cell belong side by side.
+    /// Name of the common properties of all compared systems: `camera · 1→10 · block`. Cases of the
+    /// same cell are listed together.
     pub cell: String,
-    /// Name of the scenario's case that it belongs to.
+    /// Name of its case in the scenario.
     pub scenario_case: String,
-    /// The figure that counts most.
+    /// Headline figure.
     pub figure: Metric,
-    /// The scenario names it: then it is that, also where payloads are filled.
+    /// True if the scenario names the figure: then it is used also for filled payloads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub figure_is_named: bool,
-    /// The links, if it has links.
+    /// Links, if it has any.
     pub links: Vec<Link>,
-    /// What happens beside them.
+    /// Conditions in addition to the links.
     pub beside: Beside,
-    /// Name and parameters of the workload, if it is one.
+    /// Name and parameters of the workload, if it has one.
     pub workload: Option<Workload>,
-    /// The processing chain, if it is one.
+    /// Processing chain, if it has one.
     pub chain: Option<ChainJob>,
-    /// What it is compared with; `to` is the id of a case of the same experiment.
+    /// Comparisons; `to` is the id of a case of the same experiment.
     pub comparisons: Vec<Comparison>,
 }
 
-/// What a case stands for.
+/// Role of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// A middleware under test.
     Measured,
-    /// What the machine itself can do.
+    /// A limit of the machine itself.
     Floor,
-    /// The same floor once more, or Driveline in a cell that has none: how much two equal things
-    /// differ.
+    /// The same floor once more, or Driveline in a cell without a floor: shows how much two equal
+    /// cases differ.
     Control,
-    /// A peer's own latency tool, beside the row of the same system and cell.
+    /// A peer's own latency tool, next to the row of the same system and cell.
     OwnTool,
 }
 
@@ -127,15 +126,15 @@ pub struct Link {
     pub pace: Pace,
     /// Threads or processes.
     pub reach: Reach,
-    /// How readers wait.
+    /// Wait mode of readers.
     pub wait: Wait,
-    /// In place, or copied.
+    /// Access to the payload: in place, or copied.
     pub take: Take,
-    /// Filled and read, or neither.
+    /// Payload filled and read, or neither.
     pub payload: Payload,
-    /// QoS.
+    /// Reliability QoS.
     pub reliability: Reliability,
-    /// QoS.
+    /// History depth.
     pub depth: u32,
     /// Busy work after each sample.
     pub processing_us: u64,
@@ -145,14 +144,14 @@ pub struct Link {
     pub publisher_cpu: Option<usize>,
     /// CPUs of the subscribers, in turn; none: the kernel decides.
     pub subscriber_cpus: Vec<usize>,
-    /// Samples that count.
+    /// Number of samples that count.
     pub messages: u64,
-    /// Samples before.
+    /// Number of samples before them.
     pub warm_up: u64,
 }
 
 impl Case {
-    /// What is done with the payloads of its links, if the same with all: `None` for mixtures,
+    /// Returns the treatment of the payloads if it is the same for all links: `None` for mixtures,
     /// workloads and chains.
     #[must_use]
     pub fn handling(&self) -> Option<Payload> {
@@ -160,8 +159,8 @@ impl Case {
         self.links.iter().all(|l| l.payload == first).then_some(first)
     }
 
-    /// The figure that counts most, with what it takes: with filled payloads a middleware's own
-    /// memory counts, so filling is part of what is compared, unless the scenario names the figure.
+    /// Returns the headline figure. For filled payloads it includes filling, because a middleware's
+    /// own memory matters there, unless the scenario names the figure.
     #[must_use]
     pub(crate) fn headline_metric(&self) -> Metric {
         match (self.figure, self.handling()) {
@@ -172,8 +171,8 @@ impl Case {
         }
     }
 
-    /// Of a stream, which is compared by its goodput and not by times: the size of its payload. Of
-    /// several links there is no one size, and a floor has no payload: their times are compared.
+    /// Returns the payload size of a stream, which is compared by its goodput. Several links have
+    /// no single size, and a floor has no payload: their times are compared.
     #[must_use]
     pub(crate) fn stream_size(&self) -> Option<usize> {
         match self.links.as_slice() {
@@ -184,13 +183,13 @@ impl Case {
         }
     }
 
-    /// Whether it is a floor that is one copy of a payload, not a bare word.
+    /// Returns true for a floor that is one copy of a payload, not a bare word.
     #[must_use]
     pub fn is_copy(&self) -> bool {
         self.system == System::Memcpy
     }
 
-    /// Where the ends of its first link, or the stages of its chain are; none of a workload.
+    /// Returns the reach of its first link, or of its chain; none for a workload.
     #[must_use]
     pub fn reach(&self) -> Option<Reach> {
         self.links.first().map(|l| l.reach).or_else(|| self.chain.as_ref().map(|c| c.reach))
@@ -198,7 +197,7 @@ impl Case {
 }
 
 impl Link {
-    /// What every edge of a chain has to do.
+    /// Returns the common properties of a chain's edges.
     #[must_use]
     pub(crate) fn of_chain(chain: &ChainJob) -> Self {
         Self {
@@ -221,7 +220,7 @@ impl Link {
         }
     }
 
-    /// The job of both its ends, up to their roles and directories.
+    /// Returns the job of its ends, without roles and directories.
     #[must_use]
     pub fn job(&self, system: &System) -> Job {
         Job {
@@ -246,7 +245,7 @@ impl Link {
             subscriber_cpus: self.subscriber_cpus.clone(),
             priority: self.priority,
             processing_us: self.processing_us,
-            // The runner says how long, and nothing is lost on purpose.
+            // The runner sets it, and nothing is dropped on purpose.
             answer_timeout_ms: 0,
             lose_every: 0,
             raw_dir: PathBuf::new(),
@@ -254,46 +253,47 @@ impl Link {
     }
 }
 
-/// A graph that is run and observed.
+/// A graph that runs and is observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Which.
+    /// Name.
     pub name: String,
-    /// How.
+    /// Parameters.
     pub parameters: serde_json::Value,
-    /// For how long it is observed.
+    /// Observation time.
     pub duration_ms: u64,
-    /// For how long it runs before.
+    /// Time before the observation.
     pub warm_up_ms: u64,
 }
 
-/// The account of one run.
+/// Account of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Round.
     pub round: u64,
     /// Place in the round's order.
     pub place: usize,
-    /// When it began, in nanoseconds on `CLOCK_MONOTONIC`.
+    /// Start time, in nanoseconds on `CLOCK_MONOTONIC`.
     pub started_ns: u64,
-    /// How long it took, start of processes included, in seconds.
+    /// Duration, including the start of processes, in seconds.
     pub seconds: f64,
-    /// What else happened on the machine meanwhile.
+    /// Other activity of the machine in that time.
     pub disturbance: Disturbance,
-    /// Why there is no account, if there is none.
+    /// Reason why there is no account, if there is none.
     pub failure: Option<String>,
-    /// Why it does not count; empty if it does. What single links complain of is in their accounts.
+    /// Reasons why it is invalid; empty if it is valid. Reasons of single links are in their
+    /// accounts.
     pub invalid: Vec<String>,
-    /// One for each link.
+    /// Account of each link.
     pub accounts: Vec<Account>,
-    /// What a workload counted.
+    /// Counters of a workload.
     pub counters: BTreeMap<String, u64>,
-    /// What the machine refused.
+    /// Settings that the machine refused.
     pub unset: Vec<String>,
 }
 
 impl Run {
-    /// Whether its samples count.
+    /// Returns true if its samples count.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.failure.is_none()
@@ -301,7 +301,7 @@ impl Run {
             && self.accounts.iter().all(|a| a.invalid.is_empty())
     }
 
-    /// Why it does not count, in words.
+    /// Returns the reasons why it is invalid.
     pub fn reasons(&self) -> impl Iterator<Item = &str> {
         let links = self.accounts.iter().flat_map(|a| &a.invalid);
         self.failure.iter().chain(&self.invalid).chain(links).map(String::as_str)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Archive of a measurement on disk: the only input of reports and comparisons.
 //!
-//! An archive is a directory (`docs/protocols/archive.md`): `manifest.json` says what was to be
-//! measured, on which machine, by which command; `runs/<experiment>/<case>/<round>.json` is the
+//! An archive is a directory (`docs/protocols/archive.md`). `manifest.json` has the planned
+//! measurements, the machine and the command. `runs/<experiment>/<case>/<round>.json` is the
 //! account of a run, with its raw stamps and observations next to it as Arrow files. A run's
-//! account is written last and appears at once, so that an archive is whole at any time: an
-//! interrupted measurement has fewer runs, and goes on with the missing ones.
+//! account is written last and appears at once, so an archive is consistent at any time. An
+//! interrupted measurement has fewer runs, and continues with the missing ones.
 
 mod accounts;
 mod check;
@@ -26,28 +26,28 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Version of the format. 2 has floors that copy.
+/// Version of the format. Version 2 added floors that copy.
 pub const FORMAT: u32 = 2;
-/// The oldest one that is read.
+/// Oldest version that is read.
 const OLDEST_FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
-/// Of files that are not whole yet.
+/// Ending of files that are not complete yet.
 const PART: &str = "part";
 /// An archive on disk.
 #[derive(Clone, Debug)]
 pub struct Archive {
     directory: PathBuf,
-    /// Locked during a measurement into it.
+    /// Lock, held during a measurement into it.
     _claim: Option<Arc<File>>,
     /// Its manifest.
     pub manifest: Manifest,
 }
 
 impl Archive {
-    /// Makes one. The directory must not exist, or be empty.
+    /// Makes an archive. The directory must not exist, or be empty.
     ///
     /// # Errors
-    /// The file system's; if something is there already, or a text has control characters.
+    /// The file system's; if the directory is not empty, or a text has control characters.
     pub fn create(directory: &Path, manifest: Manifest) -> Result<Self> {
         check_readable(&manifest)?;
         let made = || std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
@@ -61,7 +61,7 @@ impl Archive {
             let mut there = fs::read_dir(directory)
                 .with_context(|| format!("cannot read {}", directory.display()))?
                 .flatten();
-            // A manifest that was never whole belongs to no measurement.
+            // A manifest that was never completed belongs to no measurement.
             ensure!(
                 there.all(|entry| Path::new(&entry.file_name())
                     == Path::new(MANIFEST).with_extension(PART)),
@@ -81,10 +81,10 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Opens one.
+    /// Opens an archive.
     ///
     /// # Errors
-    /// If it is none, of another version, or damaged.
+    /// If it is not an archive, of another version, or damaged.
     pub fn open(directory: &Path) -> Result<Self> {
         ensure!(
             directory.is_dir(),
@@ -118,8 +118,8 @@ impl Archive {
         Ok(Self { directory: directory.to_owned(), _claim: None, manifest })
     }
 
-    /// Claims it for a measurement, so that no other process measures into it, until it and its
-    /// clones are dropped.
+    /// Claims it for a measurement, so that no other process measures into it, until this object
+    /// and its clones are dropped.
     ///
     /// # Errors
     /// If another process has claimed it.
@@ -134,7 +134,7 @@ impl Archive {
         &self.directory
     }
 
-    /// Says that everything is measured.
+    /// Records that all runs are made.
     ///
     /// # Errors
     /// The file system's.
@@ -155,8 +155,8 @@ impl Archive {
             .join(format!("{round}{what}"))
     }
 
-    /// Adds a run, with what was measured link by link (`run.accounts` has as many, in the same
-    /// order) and observed.
+    /// Adds a run with the samples of each link (`run.accounts` has as many, in the same order) and
+    /// its observations.
     ///
     /// # Errors
     /// The file system's.
@@ -185,8 +185,8 @@ impl Archive {
         write_whole(&account, &serde_json::to_vec_pretty(run)?)
     }
 
-    /// Writes a file made from the runs next to them. Replaces a file of that name; does not
-    /// follow a link.
+    /// Writes a file of results next to the runs. Replaces a file of that name; does not follow a
+    /// link.
     ///
     /// # Errors
     /// The file system's.
@@ -200,7 +200,7 @@ impl Archive {
         self.path(experiment, case, round, ".json").exists()
     }
 
-    /// The runs of a case, by round.
+    /// Returns the runs of a case, by round.
     ///
     /// # Errors
     /// If one is damaged.
@@ -211,7 +211,7 @@ impl Archive {
             match read(&path) {
                 Ok(text) => {
                     let read = || -> Result<Run> {
-                        // From the ends, or from the author of the archive.
+                        // Written by the ends, or by the author of the archive.
                         let run: Run = plain_json(&text)?;
                         ensure!(run.round == round, "it is the account of round {}", run.round);
                         accounts::check(case, &run)?;
@@ -228,7 +228,7 @@ impl Archive {
         Ok(runs)
     }
 
-    /// The stamps of a run; none if it has none.
+    /// Returns the stamps of a run; none if it has none.
     ///
     /// # Errors
     /// If they are damaged, or not those of the run's accounts.
@@ -242,7 +242,7 @@ impl Archive {
         read().map_err(|e| self.damaged(&path, (experiment, case, run.round), &e))
     }
 
-    /// The observations of a run; none if it has none.
+    /// Returns the observations of a run; none if it has none.
     ///
     /// # Errors
     /// If they are damaged.
@@ -258,7 +258,8 @@ impl Archive {
         read().map_err(|e| self.damaged(&path, (experiment, case, round), &e))
     }
 
-    /// That a file of a run is damaged, and what to do: without its account a run was not made.
+    /// Returns an error about a damaged file of a run, with the remedy: a run without its account
+    /// counts as not made.
     fn damaged(
         &self,
         path: &Path,
@@ -282,10 +283,10 @@ struct Version {
     format: u32,
 }
 
-/// Longest manifest or account, in bytes; a thousand cases need a tenth.
+/// Maximum length of a manifest or account, in bytes; a thousand cases need a tenth of it.
 const MAX_TEXT: u64 = 64 << 20;
 
-/// A manifest or an account.
+/// Reads a manifest or an account.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     present(path)?;
     let mut text = Vec::new();
@@ -297,7 +298,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Returns true if a file exists. One that is no plain file is refused: reading a pipe would wait
+/// Returns true if a file exists. A file that is not regular is refused: reading a pipe would wait
 /// for a writer.
 fn present(path: &Path) -> std::io::Result<bool> {
     match fs::metadata(path) {
@@ -308,7 +309,7 @@ fn present(path: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// The right to measure into a directory.
+/// Claims a directory for a measurement.
 fn claim(directory: &Path) -> Result<File> {
     let file =
         File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
@@ -319,19 +320,19 @@ fn claim(directory: &Path) -> Result<File> {
                 directory.display()
             )
         }
-        // Not every file system has locks; without them, the only danger is that two processes
+        // Not every file system has locks. Without them, the only danger is that two processes
         // measure into it.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 
-/// Writes a file that is either there as a whole or not at all.
+/// Writes a file that appears as a whole or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = path.with_extension(PART);
-    // Without sync, a name can outlive a power cut that its bytes do not.
+    // Without sync, a name can survive a power failure that its bytes do not.
     let written = || -> std::io::Result<()> {
-        // Left by an interrupted process, or a link to somewhere else: opening it would follow
-        // the link.
+        // A remainder of an interrupted process, or a link to another place: opening it would
+        // follow the link.
         match fs::remove_file(&part) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
             _ => {}
@@ -342,7 +343,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         fs::rename(&part, path)
     };
     written()
-        // Where there is no room, the half of it is in the way.
+        // On a full disk, the incomplete file would take space.
         .inspect_err(|_| drop(fs::remove_file(&part)))
         .with_context(|| format!("cannot write {}", path.display()))
 }

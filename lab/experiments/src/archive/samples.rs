@@ -10,7 +10,7 @@ use driveline_bench::{Account, Metric, Sample};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A sample of one of the links of a run.
+/// Sample of one of the links of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSample {
     /// Link of the case.
@@ -19,7 +19,7 @@ pub struct LinkSample {
     pub sample: Sample,
 }
 
-/// Columns with the stamps, in nanoseconds on `CLOCK_MONOTONIC`. Missing: not taken.
+/// Columns with the stamps, in nanoseconds on `CLOCK_MONOTONIC`. A missing value was not taken.
 const SENT: [&str; 4] =
     ["scheduled_ns", "before_fill_ns", "before_publish_ns", "publish_returned_ns"];
 const RECEIVED: [&str; 4] = ["woken_ns", "in_hand_ns", "copied_ns", "read_ns"];
@@ -105,10 +105,10 @@ pub(super) fn read(path: &Path) -> Result<Vec<LinkSample>> {
     Ok(samples)
 }
 
-/// Checks that stamps belong to the run whose account lies next to them.
+/// Checks that stamps belong to the run of the account.
 pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
     let accounts = &run.accounts;
-    // Seconds are rounded.
+    // Seconds in the account are rounded.
     let ended_ns = run.started_ns.saturating_add(((run.seconds + 0.001) * 1e9) as u64);
     let stamps = |s: &LinkSample| {
         let (sent, received) = (s.sample.sent, s.sample.received.unwrap_or_default());
@@ -122,7 +122,7 @@ pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
             received.read,
         ]
     };
-    // What was not taken is 0; what was due may have been due after the end.
+    // Stamps that were not taken are 0. A due time may be after the end.
     let outside = samples
         .iter()
         .flat_map(stamps)
@@ -134,14 +134,14 @@ pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
             run.started_ns
         );
     }
-    // By link and subscriber: rows, and how many of them were received.
+    // By link and subscriber: number of rows, and of received ones.
     let mut there = BTreeMap::<(usize, usize), (u64, u64)>::new();
     for s in samples {
         let entry = there.entry((s.link, s.sample.subscriber)).or_default();
         *entry = (entry.0 + 1, entry.1 + u64::from(s.sample.received.is_some()));
     }
     for (link, account) in accounts.iter().enumerate() {
-        // Of copies there is a sender only.
+        // Copies have only a sender.
         let received = if account.received.is_empty() { &[0][..] } else { &account.received };
         for (subscriber, received) in received.iter().enumerate().filter(|_| account.sent > 0) {
             let (rows, got) = there.remove(&(link, subscriber)).unwrap_or_default();
@@ -160,7 +160,7 @@ pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
     Ok(())
 }
 
-/// The figures of a run, over all links and subscribers of a case.
+/// Returns the figures of a run, over all links and subscribers of a case.
 #[must_use]
 pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>> {
     let mut of = BTreeMap::<Metric, Vec<u64>>::new();
@@ -176,7 +176,7 @@ pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>
             put(Metric::Copy, s.before_publish.saturating_sub(s.before_fill));
             continue;
         }
-        // What the sender did is in the rows of every subscriber; it counts once.
+        // The sender's stamps are in the rows of every subscriber; they count once.
         if sample.subscriber == 0 {
             if filled && s.before_publish > 0 {
                 put(Metric::Fill, s.before_publish.saturating_sub(s.before_fill));
@@ -207,7 +207,7 @@ pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>
         }
     }
     for mut at in arrivals.into_values() {
-        // In the order in which they came: samples stand in the order in which they were sent.
+        // In the order of arrival: samples are stored in the order of sending.
         at.sort_unstable();
         of.entry(Metric::BetweenArrivals)
             .or_default()

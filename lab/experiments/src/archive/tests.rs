@@ -90,9 +90,16 @@ fn archive(dir: &Path) -> Archive {
 }
 
 prop_compose! {
-    fn sample()(subscriber in 0usize..3, sequence in 1u64..1000, stamps in prop::array::uniform8(0u64..u64::MAX / 2), received: bool,
-                transport_ns in 0u64..1 << 50, fill in 0u64..1 << 50) -> Sample {
-        let [scheduled, before_fill, before_publish, returned, woken, in_hand, copied, read] = stamps;
+    fn sample()(
+        subscriber in 0usize..3,
+        sequence in 1u64..1000,
+        stamps in prop::array::uniform8(0u64..u64::MAX / 2),
+        received: bool,
+        transport_ns in 0u64..1 << 50,
+        fill in 0u64..1 << 50
+    ) -> Sample {
+        let [scheduled, before_fill, before_publish, returned, woken, in_hand, copied, read] =
+            stamps;
         Sample {
             subscriber,
             sent: SentRow { sequence, scheduled, before_fill, before_publish, returned },
@@ -106,14 +113,21 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn every_stamp_survives_the_archive(links in prop::collection::vec(prop::collection::vec(sample(), 1..50), 1..4)) {
+    fn every_stamp_survives_the_archive(
+        links in prop::collection::vec(prop::collection::vec(sample(), 1..50), 1..4)
+    ) {
         let dir = tempfile::tempdir().unwrap();
         let archive = archive(dir.path());
-        let accounts: Vec<_> = links.iter().map(|stamps| Account { stamps: stamps.clone(), ..Account::default() }).collect();
+        let account = |s: &Vec<Sample>| Account { stamps: s.clone(), ..Account::default() };
+        let accounts: Vec<_> = links.iter().map(account).collect();
         let case = case(vec![]);
         archive.add("X", &case, &run(accounts), &Observations::default()).unwrap();
-        let expected: Vec<_> = links.iter().enumerate().flat_map(|(link, s)| s.iter().map(move |s| LinkSample { link, sample: *s })).collect();
-        prop_assert_eq!(samples::read(&archive.path("X", &case, 0, ".stamps.arrow")).unwrap(), expected);
+        let of_link = |(link, s): (usize, &Vec<Sample>)| {
+            s.iter().map(|s| LinkSample { link, sample: *s }).collect::<Vec<_>>()
+        };
+        let expected: Vec<_> = links.iter().enumerate().flat_map(of_link).collect();
+        let path = archive.path("X", &case, 0, ".stamps.arrow");
+        prop_assert_eq!(samples::read(&path).unwrap(), expected);
     }
 }
 
@@ -183,7 +197,7 @@ fn directories_that_are_no_archives_are_distinguished() {
 
 #[test]
 fn an_archive_of_format_1_is_read_and_one_of_a_format_to_come_is_refused() {
-    // As the program of its time wrote it.
+    // In the form that the program of its time wrote.
     let archive =
         Archive::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_1")).unwrap();
     assert_eq!((archive.manifest.format, FORMAT), (1, 2));
@@ -205,7 +219,7 @@ fn an_archive_of_format_1_is_read_and_one_of_a_format_to_come_is_refused() {
             ("fill + transport".to_owned(), 20)
         ]
     );
-    // A reader that knows only the format before reads the same from this one.
+    // A reader of the previous format reads the same from this archive.
     let dir = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(archive.directory().join(MANIFEST)).unwrap();
     fs::write(dir.path().join(MANIFEST), text.replace("\"format\": 1,", "\"format\": 3,")).unwrap();
@@ -236,18 +250,18 @@ fn copies_have_a_sender_and_no_receiver() {
     };
     let account =
         |n: u64| Account { sent: 3, stamps: (1..=n).map(row).collect(), ..Account::default() };
-    let told = |round, n| {
+    let measured = |round, n| {
         let run = Run { round, ..run(vec![account(n)]) };
         archive.add("X", &copies, &run, &Observations::default()).unwrap();
         archive.samples("X", &copies, &run)
     };
-    // The time of a copy, and nothing of transport.
+    // The time of a copy, without transport.
     assert_eq!(
-        metrics(&copies, &told(0, 3).unwrap()),
+        metrics(&copies, &measured(0, 3).unwrap()),
         BTreeMap::from([(Metric::Copy, vec![7; 3])])
     );
-    // Stamps that are not as many as the account says are damage, here as well.
-    let text = format!("{:#}", told(1, 2).unwrap_err());
+    // A number of stamps other than that of the account is damage, here as well.
+    let text = format!("{:#}", measured(1, 2).unwrap_err());
     assert!(text.contains("3 samples sent and 0 received, and there are 2 and 0"), "{text}");
 }
 
@@ -306,7 +320,7 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     assert_eq!(archive.samples("X", &a, &runs[0]).unwrap().len(), 3);
     let at = |round, what| archive.path("X", &a, round, what);
     let says = || format!("{:#}", archive.samples("X", &a, &runs[1]).unwrap_err());
-    // The stamps of another run, and none.
+    // The stamps of another run, and no stamps.
     fs::copy(at(0, ".stamps.arrow"), at(1, ".stamps.arrow")).unwrap();
     assert!(
         says().contains("1.stamps.arrow is damaged")
@@ -314,7 +328,7 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
         "{}",
         says()
     );
-    // As many, and from another time.
+    // The same number, from another time.
     let later = Run { started_ns: 1_000_000_000, ..run(vec![account(3)]) };
     archive.add("X", &a, &later, &Observations::default()).unwrap();
     let text = format!(
@@ -335,7 +349,7 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     fs::copy(at(0, ".json"), at(1, ".json")).unwrap();
     let text = format!("{:#}", archive.runs(&experiment, &a).unwrap_err());
     assert!(text.contains("1.json is damaged: it is the account of round 0"), "{text}");
-    // A run that is said to count, and in which payloads were torn.
+    // A run marked as valid, with torn payloads.
     archive
         .add(
             "X",
@@ -350,7 +364,7 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
         "{text}"
     );
 
-    // Names that lead elsewhere, or to the same place.
+    // Names that lead to another directory, or to the same one.
     let good = experiment.clone();
     let twice = Experiment {
         cases: vec![a.clone(), Case { directory: "1".into(), ..a.clone() }],
@@ -414,7 +428,7 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     assert!(Archive::open(archive.directory()).is_ok());
 }
 
-/// Opening a pipe without a writer would wait for ever.
+/// Opening a pipe without a writer would wait forever.
 #[test]
 fn what_is_no_plain_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -493,8 +507,8 @@ fn figures_follow_from_stamps() {
 #[test]
 fn half_a_file_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    // A new file that cannot replace the old one is removed: here a directory has the name,
-    // elsewhere the disk is full.
+    // A new file that cannot replace the old one is removed: in this test a directory has the name;
+    // in practice the disk may be full.
     fs::create_dir(dir.path().join("report.json")).unwrap();
     assert!(write_whole(&dir.path().join("report.json"), b"{}").is_err());
     assert!(!dir.path().join("report.part").exists());
@@ -505,7 +519,7 @@ fn half_a_file_is_replaced() {
     fs::write(fresh.join("manifest.part"), "{\"for").unwrap();
     Archive::create(&fresh, manifest.clone()).unwrap();
     assert!(fresh.join(MANIFEST).is_file() && !fresh.join("manifest.part").exists());
-    // Other files are the user's.
+    // Other files belong to the user.
     let other = dir.path().join("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("thesis.part"), "").unwrap();

@@ -4,7 +4,7 @@
 use driveline_bench::stats::Interval;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Probability of finding any difference where there is none.
+/// Probability of finding any difference if there is none.
 pub const SIGNIFICANCE: f64 = 0.05;
 
 /// Returns true if a corrected probability by chance is small enough for a real difference.
@@ -12,7 +12,7 @@ pub(super) fn is_real(p: Option<f64>) -> bool {
     p.is_some_and(|p| p < SIGNIFICANCE)
 }
 
-/// Returns true if B is greater, where a difference is real: `same` is the value without a change.
+/// Returns true if B is larger, if the difference is real. `same` is the value without a change.
 pub(super) fn holm_verdict(change: Option<&Interval>, p: Option<f64>, same: f64) -> Option<bool> {
     let i = change.filter(|_| is_real(p))?;
     (i.low > same || i.high < same).then_some(i.low > same)
@@ -23,7 +23,7 @@ pub(super) fn welch(a: &[f64], b: &[f64]) -> Option<f64> {
     welch_at_least(a, b, (0.0, 0.0))
 }
 
-/// The same, with the least variances that the means of both sides have, however alike their values
+/// Does the same with minimum variances for the means of both sides, however similar their values
 /// are.
 pub(super) fn welch_at_least(a: &[f64], b: &[f64], least: (f64, f64)) -> Option<f64> {
     let moments = |x: &[f64]| {
@@ -38,7 +38,7 @@ pub(super) fn welch_at_least(a: &[f64], b: &[f64], least: (f64, f64)) -> Option<
     let (va, vb) = ((variance / n).max(least.0), (its / m).max(least.1));
     let error = va + vb;
     if error == 0.0 {
-        // Every round is the same: equal, or different for sure.
+        // All rounds are the same: equal, or certainly different.
         return Some(if mean == other { 1.0 } else { 0.0 });
     }
     let t = (mean - other) / error.sqrt();
@@ -47,7 +47,7 @@ pub(super) fn welch_at_least(a: &[f64], b: &[f64], least: (f64, f64)) -> Option<
     Some((2.0 * distribution.cdf(-t.abs())).min(1.0))
 }
 
-/// Holm's step-down correction; what was not tested takes no part.
+/// Returns Holm's step-down correction; untested values are left out.
 pub(super) fn holm(chances: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(usize, f64)> =
         chances.iter().enumerate().filter_map(|(i, p)| p.map(|p| (i, p))).collect();
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_difference_where_there_is_none_is_as_rare_as_promised() {
-        // Families of 16 comparisons of five rounds each; rounds are off by a few percent, alike in
+        // Families of 16 comparisons of five rounds each; rounds vary by a few percent, equally in
         // both.
         let mut random = driveline_bench::stats::Random::new(11);
         let mut uniform = || (random.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30);

@@ -12,7 +12,7 @@ use driveline_terminal::figures::{digits, duration_ns};
 use driveline_terminal::table::Columns;
 use serde::Serialize;
 
-/// One of them in both.
+/// A cost in both measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
     /// Experiment.
@@ -25,14 +25,14 @@ pub struct Cost {
     pub role: Role,
     /// Cost.
     pub what: What,
-    /// In A: the mean of its rounds, in nanoseconds, or as a share.
+    /// Mean of the rounds of A, in nanoseconds, or as a share.
     pub a: f64,
-    /// In B.
+    /// Mean of the rounds of B.
     pub b: f64,
-    /// Of processor time B ÷ A, of shares B − A, with the 95 % interval by rounds; none if A has
-    /// nothing to divide by.
+    /// For processor time B ÷ A, for shares B − A, with the 95 % interval over rounds; none if A is
+    /// zero.
     pub change: Option<Interval>,
-    /// Probability of so great a difference by chance, corrected for the number of all comparisons.
+    /// Probability of such a difference by chance, corrected for the number of all comparisons.
     pub p_corrected: Option<f64>,
     /// Conclusion.
     pub verdict: CostVerdict,
@@ -44,8 +44,8 @@ pub struct Cost {
 pub enum What {
     /// Processor time of all ends per message, in nanoseconds.
     CpuPerMessage,
-    /// Deliveries that were to be and did not come about (lost, replaced unread, or never sent), as
-    /// a share of all; only where something did not arrive in A or B.
+    /// Scheduled deliveries that failed (lost, replaced unread, or never sent), as a share of all;
+    /// only if A or B has any.
     ShareLost,
 }
 
@@ -57,17 +57,17 @@ pub enum CostVerdict {
     Less,
     /// B has more.
     More,
-    /// It differs for sure, and the processor time of the row's own floor changed in the same
-    /// direction by as much: so the machine did.
+    /// It certainly differs, but the processor time of the row's own floor changed in the same
+    /// direction by as much: the machine changed.
     MachineChanged,
     /// A difference is not shown; that does not prove that there is none.
     NoDifferenceShown,
-    /// One of both has fewer than five rounds.
+    /// A or B has fewer than five rounds.
     TooFewRounds,
 }
 
 impl CostVerdict {
-    /// For the table; nothing where no verdict was possible.
+    /// Returns the text for the table; nothing if no verdict was possible.
     fn label(self) -> Option<&'static str> {
         match self {
             Self::Less => Some("less"),
@@ -89,7 +89,7 @@ impl What {
         }
     }
 
-    /// No change.
+    /// Returns the value without a change.
     fn nothing(self) -> f64 {
         match self {
             Self::CpuPerMessage => 1.0,
@@ -104,7 +104,7 @@ impl What {
         }
     }
 
-    fn told(self, x: f64) -> String {
+    fn rendered(self, x: f64) -> String {
         match self {
             Self::CpuPerMessage => duration_ns(x),
             Self::ShareLost => format!("{} %", digits(x * 100.0)),
@@ -185,11 +185,11 @@ pub(super) fn of(
     Ok(What::ALL.into_iter().filter_map(compared).collect())
 }
 
-/// Probability by chance that shares of so many messages differ so much. Rounds that happen to lose
-/// equally many say nothing of how much a share of few messages varies: both sides vary at least as
-/// much as draws of that many messages, of which each is lost with the probability of both sides
-/// together. What several subscribers do not get of one message counts as one draw, for it may have
-/// one cause.
+/// Returns the probability by chance of such a difference between shares of this many messages.
+/// Rounds that happen to lose equally many do not show how much a share of few messages varies.
+/// Both sides vary at least as much as draws of that many messages, each lost with the common
+/// probability of both sides. If several subscribers miss one message, that counts as one draw,
+/// because it may have one cause.
 fn chance_of_losses(a: &[Lost], b: &[Lost]) -> Option<f64> {
     let messages = |of: &[Lost]| of.iter().map(|lost| lost.messages as f64).sum::<f64>();
     let (of_a, of_b) = (messages(a), messages(b));
@@ -200,7 +200,7 @@ fn chance_of_losses(a: &[Lost], b: &[Lost]) -> Option<f64> {
     welch_at_least(&shares(a), &shares(b), (of_draws(of_a), of_draws(of_b)))
 }
 
-/// Verdicts by corrected probabilities; `cases` are those of the rows.
+/// Sets the verdicts by corrected probabilities; `cases` are those of the rows.
 pub(super) fn judge(costs: &mut [Cost], corrected: &[Option<f64>], cases: &[&Case]) {
     for (cost, p) in costs.iter_mut().zip(corrected) {
         cost.p_corrected = *p;
@@ -236,7 +236,7 @@ pub(super) fn judge(costs: &mut [Cost], corrected: &[Option<f64>], cases: &[&Cas
     }
 }
 
-/// A table, and how many differ.
+/// Returns a table, and the number of differences.
 pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
     let mut table = Columns::new(&[
         "processor time, and what did not arrive",
@@ -255,8 +255,8 @@ pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
         }
         table.row(vec![
             format!("  {} {}", c.system, c.what.label()),
-            c.what.told(c.a),
-            c.what.told(c.b),
+            c.what.rendered(c.a),
+            c.what.rendered(c.b),
             c.change.as_ref().map_or_else(String::new, |i| c.what.change(i)),
             c.p_corrected.map_or_else(String::new, |p| format!("{p:.3}")),
             verdict.into(),
@@ -313,7 +313,7 @@ mod tests {
         assert!(chance([0; 5], [20; 5]) < 1e-4);
         assert_eq!(chance([3; 5], [3; 5]), 1.0);
         assert_eq!(chance([100; 5], [100; 5]), 1.0);
-        // All against nothing; and rounds that differ by more than draws do are tested as before.
+        // All against none; and rounds that differ by more than draws do are tested as before.
         assert!(chance([0; 5], [100; 5]) < 1e-6);
         let (a, b) = ([0, 0, 40, 0, 0], [10, 0, 0, 80, 0]);
         let shares = |n: [u64; 5]| n.map(|n| n as f64 / 100.0);
@@ -322,8 +322,8 @@ mod tests {
 
     #[test]
     fn losses_of_the_same_rarity_are_called_different_as_rarely_as_promised() {
-        // Two messages in a thousand are lost, in rounds of a hundred each: most rounds lose
-        // nothing or one.
+        // Two messages in a thousand are lost, in rounds of a hundred each: most rounds lose none
+        // or one.
         let mut random = driveline_bench::stats::Random::new(5);
         let mut measured = || {
             let mut round = || (0..100).filter(|_| random.below(1000) < 2).count() as u64;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A comparison as text for a terminal: what differs, what no verdict is possible of, and how it
-//! was found out.
+//! Comparison as text for a terminal: differences, rows without a verdict, and the method.
 
 use super::chance::SIGNIFICANCE;
 use super::{CostVerdict, Difference, Differences, MACHINE_CHANGED, Verdict, costs};
@@ -17,7 +16,7 @@ pub(super) fn method(rows: &[Difference], made: usize) -> String {
         true => format!(
             "Of a stream a round has one goodput, of which more is faster; goodputs less than {} \
              apart count as equal. A floor passes no payload on, and so has \
-             no goodput: that of a stream is never told `{MACHINE_CHANGED}`. ",
+             no goodput: that of a stream is never reported `{MACHINE_CHANGED}`. ",
             equal_goodput()
         ),
         false => String::new(),
@@ -38,7 +37,7 @@ pub(super) fn method(rows: &[Difference], made: usize) -> String {
     )
 }
 
-/// Of rows that cannot have a verdict: how many there are for which reason, and what would help.
+/// Returns the number of rows without a verdict for each reason, with the remedy.
 fn without_verdict(c: &Differences) -> Vec<String> {
     let rows = |v: Verdict| c.rows.iter().filter(|r| r.verdict == v).count();
     let costs = c.costs.iter().filter(|cost| cost.verdict == CostVerdict::TooFewRounds).count();

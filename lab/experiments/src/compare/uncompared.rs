@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cases of common experiments that have no row, by why: nothing is left out without a word.
+//! Cases of common experiments without a row, by reason.
 
 use std::collections::BTreeMap;
 
-/// Number of names in a warning.
+/// Maximum number of names in a warning.
 const MOST_NAMED: usize = 3;
 
 /// Reason why a case has no row.
@@ -14,12 +14,12 @@ pub(super) enum Why {
     WithoutSamplesInA,
     WithoutSamplesInB,
     WithoutSamples,
-    /// Its headline figure is another one in B.
+    /// Its headline figure differs in B.
     OtherFigure,
 }
 
 impl Why {
-    /// Of a case of which at least one side has no figure.
+    /// Returns the reason for a case in which A or B has no figure.
     pub(super) fn without_samples(in_a: bool, in_b: bool) -> Self {
         match (in_a, in_b) {
             (true, true) => Self::WithoutSamples,
@@ -40,7 +40,7 @@ impl Why {
     }
 }
 
-/// Cases by why they have no row.
+/// Cases by the reason why they have no row.
 #[derive(Default)]
 pub(super) struct Uncompared(BTreeMap<Why, Vec<String>>);
 
@@ -49,7 +49,7 @@ impl Uncompared {
         self.0.entry(why).or_default().push(case);
     }
 
-    /// One for each reason.
+    /// Returns a warning for each reason.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(why, cases)| {
             let named =

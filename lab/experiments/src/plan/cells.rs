@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every combination of a scenario's cases and of what varies: what one system does at a time.
+//! Every combination of a scenario's cases and varied values: the work of one system at a time.
 
 use super::environment::parameters;
 use super::{MAX_CASES, messages, too_small, workload};
@@ -20,10 +20,10 @@ use driveline_graph::ByteSize;
 use driveline_workloads::workloads;
 use std::time::Duration;
 
-/// Most processes of one run: each needs memory and a place in the tables of the kernel.
+/// Maximum number of processes of a run: each needs memory and a place in the tables of the kernel.
 const MAX_PROCESSES: usize = 1024;
 
-/// One combination, before it is said who does it.
+/// One combination, without its system.
 pub(super) struct Cell {
     /// Unique within the scenario.
     pub(super) name: String,
@@ -38,7 +38,7 @@ pub(super) struct Cell {
     pub(super) open_edges: Vec<String>,
     pub(super) systems: Option<Vec<String>>,
     pub(super) figure: Option<Figure>,
-    /// It, or the scenario, says which.
+    /// True if it, or the scenario, names the figure.
     pub(super) figure_is_named: bool,
 }
 
@@ -77,7 +77,8 @@ impl Cell {
             .sum();
         if processes > MAX_PROCESSES {
             return Some(format!(
-                "it needs {processes} processes at the same time, and {MAX_PROCESSES} are the most: take fewer links or subscribers"
+                "it needs {processes} processes at the same time, and {MAX_PROCESSES} are the \
+                 most: take fewer links or subscribers"
             ));
         }
         self.links.iter().find_map(|l| {
@@ -104,7 +105,7 @@ impl Cell {
     }
 }
 
-/// All cells, in the order of the file.
+/// Returns all cells, in the order of the file.
 pub(super) fn cells(
     scenario: &Scenario,
     run: &RunSpec,
@@ -123,7 +124,8 @@ pub(super) fn cells(
         let more = vary.combinations();
         ensure!(
             cells.len().saturating_add(more) <= MAX_CASES,
-            "case {name} comes to {more} combinations; all cases to more than {MAX_CASES}: let less vary"
+            "case {name} comes to {more} combinations; all cases to more than {MAX_CASES}: let \
+             less vary"
         );
         for (combination, mut case) in combinations(vary, case) {
             if let Some(workload) = &mut case.workload {
@@ -158,26 +160,26 @@ pub(super) fn cells(
     Ok(cells)
 }
 
-/// The parameters of workloads that mean what varies of links.
+/// Parameter of workloads that corresponds to the size of links.
 const SIZE_OF_WORKLOAD: &str = "payload_bytes";
 const RATE_OF_WORKLOAD: &str = "rate_hz";
 
-/// Of what varies: what a workload has a parameter for, which its case leaves open. All else of
-/// links is not about it.
+/// Returns the varied values for which a workload has a parameter that its case leaves open. Other
+/// varied values are only about links.
 fn of_workload(vary: &Vary, workload: &WorkloadSpec) -> Vary {
     let known = workloads().into_iter().find(|w| w.name == workload.name);
     let open = |parameter| {
         known.as_ref().is_some_and(|w| w.defaults.get(parameter).is_some())
             && !workload.parameters.contains_key(parameter)
     };
-    let mut heeded = Vary::default();
+    let mut used = Vary::default();
     if open(SIZE_OF_WORKLOAD) {
-        heeded.size.clone_from(&vary.size);
+        used.size.clone_from(&vary.size);
     }
     if open(RATE_OF_WORKLOAD) {
-        heeded.rate_hz.clone_from(&vary.rate_hz);
+        used.rate_hz.clone_from(&vary.rate_hz);
     }
-    heeded
+    used
 }
 
 /// Gives a workload the values of the varied dimensions.
@@ -193,7 +195,7 @@ fn vary_workload(
     if let Some(rate_hz) = rate_hz.filter(|_| !vary.rate_hz.is_empty()) {
         workload.parameters.insert(RATE_OF_WORKLOAD.into(), rate_hz.into());
     }
-    // The file was checked without what varies.
+    // The file was checked without the varied values.
     driveline_workloads::check(
         &workload.name,
         &serde_json::Value::Object(workload.parameters.clone()),
@@ -236,11 +238,13 @@ fn cell(
     let between_hosts = links.iter().any(|l| l.reach == Reach::Network);
     ensure!(
         between_hosts || case.of_cable().is_none(),
-        "cable_mbit, loss_percent and delay_ms are about the cable between two hosts: add `reach: network`, or leave them out"
+        "cable_mbit, loss_percent and delay_ms are about the cable between two hosts: add `reach: \
+         network`, or leave them out"
     );
     ensure!(
         links.iter().all(|l| l.reach == Reach::Network) || !between_hosts,
-        "links of one case are either all within a host or all between two: give them the same reach"
+        "links of one case are either all within a host or all between two: give them the same \
+         reach"
     );
     let cable = between_hosts.then(|| CableSpec {
         mbit: case.cable_mbit,
@@ -253,7 +257,8 @@ fn cell(
             || (!links.is_empty()
                 && links.iter().all(|l| l.reach == Reach::Host)
                 && case.quota_percent.is_none()),
-        "containers hold the ends of links within a host, without `quota_percent`: add `reach: host`, or leave `deployment` out"
+        "containers hold the ends of links within a host, without `quota_percent`: add `reach: \
+         host`, or leave `deployment` out"
     );
     let beside = Beside {
         hogs: case.hogs.unwrap_or(0),
@@ -315,7 +320,7 @@ fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) ->
     })
 }
 
-/// The chain as far as it does not depend on who is measured.
+/// Returns the chain without the parts that depend on the measured system.
 fn chain(
     spec: &ChainSpec,
     case: &CaseSpec,
@@ -324,7 +329,8 @@ fn chain(
 ) -> Result<ChainJob> {
     ensure!(
         case.reach != Some(ReachSpec::Network),
-        "the stages of a chain are threads of one process or processes of one host: give it the reach process or host"
+        "the stages of a chain are threads of one process or processes of one host: give it the \
+         reach process or host"
     );
     let cpus = &placement.usable_cpus;
     let cpu_of = |index: usize| match case.cpus.unwrap_or(CpusSpec::Any) {
@@ -349,7 +355,7 @@ fn chain(
             bench_chain::EdgeSpec { system: System::Driveline, size: usize::try_from(size.0)? },
         ))
     };
-    // A source without a rate is as fast as it can be; the duration is unknown.
+    // A source without a rate runs as fast as it can; its duration is unknown.
     let rate = case.rate_hz.map_or(Pace::PingPong, Pace::RateHz);
     Ok(ChainJob {
         stages: spec.stages.iter().enumerate().map(stage).collect::<Result<_>>()?,
@@ -380,7 +386,7 @@ impl CaseSpec {
         keys.into_iter().find_map(|(key, said)| said.then_some(key))
     }
 
-    /// This, and `base` where this says nothing.
+    /// Returns these settings, with those of `base` where they are unset.
     fn over(&self, base: &Self) -> Self {
         Self {
             size: self.size.or(base.size),
@@ -444,7 +450,7 @@ impl Vary {
     }
 }
 
-/// The case once for each combination, with words for what varies.
+/// Returns the case once for each combination, with the words for the varied values.
 fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
     let mut all = vec![(Vec::new(), case)];
     // Each dimension multiplies the existing cells; one with a single value needs no word.

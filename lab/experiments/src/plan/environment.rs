@@ -28,7 +28,8 @@ pub(super) fn parameters(
                 .unwrap_or_default();
             let from = if Path::new(text).is_absolute() { String::new() } else { from };
             bail!(
-                "{variable}={text}{from}: {why}: name {remedy}, or leave {variable} unset: the stage does without"
+                "{variable}={text}{from}: {why}: name {remedy}, or leave {variable} unset: the \
+                 stage does without"
             );
         }
         // The measurement may be continued from another directory.
@@ -46,8 +47,7 @@ fn unreadable(reads: Reads, text: &str) -> Option<(String, &'static str)> {
             "a video or a folder of images that can be read, the index of a camera, or `synthetic`"
         }
     };
-    // As the camera of the perception pipeline has it: what lies there goes before what is a
-    // number.
+    // As in the camera of the perception pipeline: an existing file takes precedence over a number.
     let is_word = text == "synthetic"
         || text.starts_with("synthetic:")
         || text.parse::<u16>().is_ok_and(|index| index < 1000);
@@ -60,7 +60,7 @@ fn unreadable(reads: Reads, text: &str) -> Option<(String, &'static str)> {
         Ok(found) if found.is_file() || found.file_type().is_socket() => {
             File::open(text).err().map(|e| e.to_string())
         }
-        // A device, say, or a pipe: opening it could wait, and take from it.
+        // A device or a pipe, for example: opening it could block, and consume its data.
         Ok(_) => None,
         Err(_) if reads == Reads::Frames && is_word => None,
         Err(e) => Some(e.to_string()),

@@ -10,8 +10,8 @@ use driveline_bench::harness::{
 use driveline_bench::{Beside, Comparison, Metric};
 use driveline_graph::ByteSize;
 
-/// Adds the floors of a cell; returns what is compared with them in a case like `own`, which is
-/// Driveline's.
+/// Adds the floors of a cell. Returns the comparisons of a case like `own`, which is Driveline's,
+/// with them.
 pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Comparison> {
     if cell.links.iter().any(|l| l.reach == Reach::Network) {
         leave_out(
@@ -31,7 +31,7 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
         );
         return Vec::new();
     };
-    // A floor has no middleware, which is what is deployed.
+    // A floor has no middleware that could be deployed.
     let alone = Beside {
         watch_every: cell.beside.watch_every,
         deployment: cell.beside.deployment,
@@ -41,7 +41,8 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
         leave_out(
             e,
             "floor",
-            "it is measured alone: links next to hogs, under a limit or with a preference have no floor",
+            "it is measured alone: links next to hogs, under a limit or with a preference have no \
+             floor",
             Some(cell),
         );
         return Vec::new();
@@ -51,7 +52,7 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
     comparisons
 }
 
-/// A bare word, and the same once more.
+/// Adds a bare word, and the same once more.
 fn add_word(e: &mut Experiment, link: &Link, figure: Metric) -> Comparison {
     let system = link.job(&System::Driveline).floor();
     let (title, name) = if system == System::Futex {
@@ -85,9 +86,9 @@ fn add_word(e: &mut Experiment, link: &Link, figure: Metric) -> Comparison {
     Comparison { metric: figure, to: id, of: figure }
 }
 
-/// A copy of the payload, once for each sample: how many subscribers there are, and how they wait,
-/// is nothing to it. It is compared with what has the writing or the copying of payloads in it,
-/// from the size on from which it is not the clock that is measured.
+/// Adds a copy of the payload, once for each sample, whatever the number and the wait mode of
+/// subscribers. Figures that include writing or copying of payloads are compared with it, from the
+/// size at which a copy is longer than the clock's resolution.
 fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Comparison> {
     let copied_out = link.take == Take::Copy && link.payload == Payload::Untouched;
     let (take, payload) =
@@ -127,8 +128,8 @@ fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Compa
     says_something.then_some(Comparison { metric: headline, to: id, of: Metric::Copy })
 }
 
-/// Returns where and how it runs, if that is unusual: a case measured elsewhere has its floor
-/// there.
+/// Returns CPUs and priority of a link if they are unusual: a case with its own placement has its
+/// own floor.
 fn place(link: &Link) -> String {
     let fifo =
         if link.priority > 0 { format!(" · FIFO {}", link.priority) } else { String::new() };
@@ -140,7 +141,7 @@ fn place(link: &Link) -> String {
     format!("{fifo}{cpus}")
 }
 
-/// A floor without a name.
+/// Returns a floor without a name.
 fn floor(system: System, title: &str, link: Link) -> Case {
     Case {
         id: String::new(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a scenario to the cases that are run on this machine: every system in every cell, with the
-//! floors that belong there.
+//! Plan from a scenario to the cases on this machine: every system in every cell, with their
+//! floors.
 
 mod cells;
 mod environment;
@@ -19,13 +19,13 @@ use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement
 use driveline_runtime::launch::find_gateway;
 use driveline_workloads::workloads;
 
-/// Most cases of one experiment.
+/// Maximum number of cases of one experiment.
 const MAX_CASES: usize = 2000;
 
 /// Plans a scenario to an extent.
 ///
 /// # Errors
-/// If it means nothing on this machine: the message says which part and what to do.
+/// If it cannot run on this machine; the message has the part and the remedy.
 pub fn plan(
     scenario: &Scenario,
     extent: Extent,
@@ -81,8 +81,7 @@ pub fn plan(
             scenario.id
         );
     }
-    // A system that is compared stands in a list; a missing one stands in none. Both are
-    // reported.
+    // A compared system is in a list; a missing one is in none. Both are reported.
     if compares {
         for (peer, reason) in found.iter().filter_map(|p| Some((p, p.missing()?))) {
             leave_out(&mut e, &peer.name, &reason, None);
@@ -94,10 +93,10 @@ pub fn plan(
     Ok(e)
 }
 
-/// All peers that any of the experiments needs.
+/// Selects all peers that the experiments need.
 ///
 /// # Errors
-/// If a name is no peer.
+/// If a name is not a peer.
 pub fn selection(experiments: &[Experiment], found: &[Peer]) -> Result<Selection> {
     let mut names: Vec<String> = experiments
         .iter()
@@ -117,7 +116,7 @@ pub fn selection(experiments: &[Experiment], found: &[Peer]) -> Result<Selection
     peers::select(found, &names)
 }
 
-/// The order of one round of an experiment.
+/// Returns the order of one round of an experiment.
 #[must_use]
 pub fn order(experiment: &Experiment, seed: u64, round: u64) -> Vec<usize> {
     let own = experiment
@@ -162,7 +161,7 @@ pub fn expected_seconds(case: &Case) -> f64 {
     } else if own && case.links.iter().all(|l| l.reach != Reach::Network) {
         0.02
     } else {
-        // Between hosts Driveline has gateways to start.
+        // Between hosts, Driveline has to start gateways.
         0.2
     };
     case.links.iter().map(link).fold(observed.max(chained), f64::max)
@@ -172,7 +171,7 @@ pub fn expected_seconds(case: &Case) -> f64 {
 
 /// Pause of an open loop after its first sample and before its end mark.
 const RESTS_S: f64 = 0.15;
-/// Of a process more.
+/// Additional time for each process.
 const EACH_END_S: f64 = 0.005;
 const WORKLOAD_START_S: f64 = 0.6;
 const CHAIN_START_S: f64 = 2.6;
@@ -200,7 +199,7 @@ fn figure(scenario: &Scenario, cell: &Cell) -> Metric {
 fn leave_out(e: &mut Experiment, what: &str, reason: &str, cell: Option<&Cell>) {
     let cell = cell.map(|c| c.name.clone());
     match e.left_out.iter_mut().find(|l| l.what == what && l.reason == reason) {
-        Some(told) => told.cells.extend(cell.filter(|name| !told.cells.contains(name))),
+        Some(rendered) => rendered.cells.extend(cell.filter(|name| !rendered.cells.contains(name))),
         None => e
             .left_out
             .push(LeftOut { cells: cell.into_iter().collect(), ..LeftOut::new(what, reason) }),
@@ -276,7 +275,7 @@ fn add_cell(
     compare_with_usual_settings(e, cell, selection);
 }
 
-/// A workload once for Driveline, and once for each peer whose program runs it.
+/// Adds a workload once for Driveline, and once for each peer whose program runs it.
 fn add_workload(
     e: &mut Experiment,
     cell: &Cell,
@@ -291,15 +290,15 @@ fn add_workload(
     };
     let own = case(System::Driveline, "Driveline".into());
     let to_own = Comparison { metric: figure, to: own.id.clone(), of: figure };
-    let anybody = selection.systems().any(|(_, v)| v.workload(&workload.name).is_some());
+    let any_peer = selection.systems().any(|(_, v)| v.workload(&workload.name).is_some());
     if with_driveline {
         add_twice(e, own);
-    } else if !anybody {
+    } else if !any_peer {
         let reason = "no chosen peer runs it: name driveline as well";
         return leave_out(e, &format!("the workload {}", workload.name), reason, Some(cell));
     }
-    if !anybody {
-        return leave_out(e, "other middleware", &nobody_else(&workload.name), Some(cell));
+    if !any_peer {
+        return leave_out(e, "other middleware", &no_other_system(&workload.name), Some(cell));
     }
     for (system, variant) in selection.systems() {
         let reason = match variant.workload(&workload.name) {
@@ -316,7 +315,7 @@ fn add_workload(
     }
 }
 
-/// Returns the parameters of a workload, those with their defaults included.
+/// Returns the parameters of a workload, including defaults.
 fn complete(workload: &Workload) -> serde_json::Value {
     let known = workloads().into_iter().find(|w| w.name == workload.name);
     let mut all = known.map_or_else(Default::default, |w| w.defaults);
@@ -339,8 +338,8 @@ fn is_judged(e: &mut Experiment, cell: &Cell, variant: &Variant, job: &Job) -> b
     is_judged
 }
 
-/// Returns true if there are enough rounds for an own tool's verdict; otherwise it would run for
-/// nothing, and the report says so.
+/// Returns true if there are enough rounds for an own tool's verdict. With fewer, the tool is left
+/// out, and the report says so.
 fn may_judge(e: &mut Experiment, system: &System) -> bool {
     let enough = e.rounds >= ENOUGH_ROUNDS as u64;
     if !enough {
@@ -353,7 +352,7 @@ fn may_judge(e: &mut Experiment, system: &System) -> bool {
     enough
 }
 
-/// A variant for tuning is compared with the one whose settings it varies.
+/// Compares a tuning variant with the variant whose settings it varies.
 fn compare_with_usual_settings(e: &mut Experiment, cell: &Cell, selection: &Selection) {
     let of_cell = |c: &&Case| c.role == Role::Measured && c.cell == cell.name;
     let others: Vec<(System, String)> =
@@ -372,7 +371,7 @@ fn compare_with_usual_settings(e: &mut Experiment, cell: &Cell, selection: &Sele
     }
 }
 
-/// A chain once for each system, on the edges that are open to it.
+/// Adds a chain once for each system, on its open edges.
 fn add_chain(
     e: &mut Experiment,
     cell: &Cell,
@@ -383,7 +382,7 @@ fn add_chain(
     let mut systems: Vec<(System, String)> =
         selection.systems().map(|(s, _)| (s.clone(), selection.title(&s))).collect();
     let everywhere = cell.chain.as_ref().is_some_and(|c| c.edges.len() == cell.open_edges.len());
-    // With some edges its own anyway, Driveline on the others would be the same chain again.
+    // If some edges have Driveline anyway, Driveline on the others would be the same chain again.
     if with_driveline && everywhere {
         systems.insert(0, (System::Driveline, "Driveline".into()));
     }
@@ -439,7 +438,7 @@ fn add_chain(
 }
 
 /// Returns the reason why a workload has no system but Driveline, and the remedy.
-fn nobody_else(workload: &str) -> String {
+fn no_other_system(workload: &str) -> String {
     format!(
         "the workload {workload} is a graph of Driveline, and no chosen peer runs it: peers carry \
          links and chains, which can be compared with `links` or a `chain` in a scenario of your \
@@ -466,7 +465,7 @@ fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -
     }
 }
 
-/// A chain with Driveline on some edges is compared with the same chain without.
+/// Compares a chain with Driveline on some edges with the same chain without.
 fn compare_with_own_edges(e: &mut Experiment) {
     let own_edges = |case: &Case| {
         let mut chain = case.chain.clone()?;
@@ -491,7 +490,7 @@ fn compare_with_own_edges(e: &mut Experiment) {
     }
 }
 
-/// A link in containers is compared with the same link bare.
+/// Compares a link in containers with the same link bare.
 fn compare_with_bare(e: &mut Experiment) {
     let is_measured = |c: &&Case| c.role == Role::Measured && !c.links.is_empty();
     let bare: Vec<Case> = e
@@ -514,8 +513,8 @@ fn compare_with_bare(e: &mut Experiment) {
     }
 }
 
-/// Adds a case that has no floor, and the same once more as the control: how much two equal things
-/// differ here, which a floor that is measured twice says elsewhere.
+/// Adds a case without a floor, and the same once more as the control. The control shows how much
+/// two equal cases differ; otherwise a floor measured twice shows it.
 fn add_twice(e: &mut Experiment, case: Case) {
     let comparison = Comparison { metric: case.figure, to: case.id.clone(), of: case.figure };
     let again = Case {
@@ -533,8 +532,8 @@ fn again(id: &str) -> String {
     format!("{id} · again (A/A)")
 }
 
-/// Adds a case unless it is there already; its directory is its number, and some of its name for
-/// people.
+/// Adds a case unless it exists already. Its directory is its number, with a readable part of its
+/// name.
 fn add(e: &mut Experiment, case: Case) {
     if e.cases.iter().any(|c| c.id == case.id) {
         return;
@@ -563,11 +562,15 @@ fn messages(run: &RunSpec, pace: Pace) -> u64 {
 
 fn too_small(link: &Link) -> Option<String> {
     (link.payload == Payload::Filled && link.size < MIN_FILLED).then(|| {
-        format!("a filled payload needs at least {MIN_FILLED} bytes, for its sequence number and checksum; this one has {}", link.size)
+        format!(
+            "a filled payload needs at least {MIN_FILLED} bytes, for its sequence number and \
+             checksum; this one has {}",
+            link.size
+        )
     })
 }
 
-/// A workload with its times.
+/// Returns a workload with its times.
 fn workload(spec: &crate::scenario::WorkloadSpec, run: &RunSpec) -> Workload {
     let seconds = run.seconds.unwrap_or(10.0);
     Workload {

@@ -6,12 +6,12 @@ use driveline_bench::harness::Reliability;
 use driveline_bench::peers::{Description, RunsWorkload, State, Variant, WaitKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Experiments that come with the program: which systems they ask what.
+/// Built-in experiments: their systems and questions.
 mod papers;
 /// Participants of `--quick`.
 mod quick;
 
-/// A peer that can do everything, under the names that scenarios ask for.
+/// A peer with all capabilities, with the names in scenarios.
 fn peer(name: &str, variants: &[&str]) -> Peer {
     let variant = |name: &&str| Variant {
         name: (*name).to_owned(),
@@ -42,7 +42,8 @@ fn peer(name: &str, variants: &[&str]) -> Peer {
 }
 
 fn sample_variant() -> Variant {
-    let json = r#"{"name":"a","title":"a","reach":[],"waits":[],"reliability":[],"loans":true,"min_size":0,"max_size":1,"max_subscribers":1,"settings":[]}"#;
+    let json = r#"{"name":"a","title":"a","reach":[],"waits":[],"reliability":[],"loans":true,
+        "min_size":0,"max_size":1,"max_subscribers":1,"settings":[]}"#;
     serde_json::from_str(json).unwrap()
 }
 
@@ -92,10 +93,11 @@ fn every_built_in_experiment_can_be_planned_to_every_extent() {
     for b in builtin() {
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
             let e = planned(b.id, extent);
-            // Two hosts need root and a gateway; where those are not, the reason is there instead.
-            let told = e.scenario.link.reach == Some(ReachSpec::Network) && !e.left_out.is_empty();
+            // Two hosts need root and a gateway; without them, the reason is reported instead.
+            let explained =
+                e.scenario.link.reach == Some(ReachSpec::Network) && !e.left_out.is_empty();
             assert!(
-                told || e.cases.iter().any(|c| c.system == System::Driveline),
+                explained || e.cases.iter().any(|c| c.system == System::Driveline),
                 "{}: Driveline is missing",
                 b.id
             );
@@ -139,12 +141,13 @@ fn an_own_tool_runs_only_where_it_can_judge() {
             e.left_out.iter().filter(|l| l.what.starts_with("own latency tool of")).count();
         (e.cases.iter().filter(|c| c.role == Role::OwnTool).count(), left_out)
     };
-    // Of two variants, five of 14 sizes in two qualities; quick is best effort, which none judges.
+    // Of two variants, five of 14 sizes in two kinds of reliability. Quick is best effort, for
+    // which no tool has a verdict.
     assert_eq!((tools(Extent::Quick), tools(Extent::Default)), ((0, 1), (56, 0)));
 }
 
 #[test]
-fn a_tool_that_losses_stop_runs_beside_reliable_links_only_and_the_rest_is_told() {
+fn a_tool_that_losses_stop_runs_only_with_reliable_links() {
     let mut found = peers();
     let State::Installed { description, .. } = &mut found[3].state else {
         panic!("fastdds is there")
@@ -164,10 +167,10 @@ fn a_tool_that_losses_stop_runs_beside_reliable_links_only_and_the_rest_is_told(
         !tools.is_empty() && tools.iter().all(|c| c.links[0].reliability == Reliability::Reliable),
         "{tools:?}"
     );
-    let told =
+    let left =
         e.left_out.iter().find(|l| l.what == "own latency tool of fastdds/udp_listener").unwrap();
-    assert_eq!(told.reason, "LatencyTest cannot measure links that may lose something");
-    assert_eq!(told.cells.len(), tools.len(), "{told:?}");
+    assert_eq!(left.reason, "LatencyTest cannot measure links that may lose something");
+    assert_eq!(left.cells.len(), tools.len(), "{left:?}");
 }
 
 #[test]
@@ -179,14 +182,15 @@ fn a_variant_that_is_the_usual_one_at_a_rate_is_not_measured_twice_there() {
         .filter(|c| c.system.to_string().ends_with("_listener"))
         .partition(|c| c.links.iter().all(|l| l.pace == Pace::PingPong));
     assert!(!closed.is_empty() && open.is_empty(), "{open:?}");
-    let told: Vec<_> = e
+    let left: Vec<_> = e
         .left_out
         .iter()
         .filter(|l| l.reason.starts_with("at a rate it is"))
         .map(|l| (l.what.as_str(), l.cells.len()))
         .collect();
-    // Untouched and filled, in two qualities; spinning readers do not fit next to ten on two CPUs.
-    assert_eq!(told, [("fastdds/udp_listener", 4), ("fastdds/shm_listener", 4)]);
+    // Untouched and filled, with two kinds of reliability; spinning readers do not fit next to ten
+    // on two CPUs.
+    assert_eq!(left, [("fastdds/udp_listener", 4), ("fastdds/shm_listener", 4)]);
 }
 
 #[test]
@@ -270,7 +274,7 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
     // 1000 rounds, the start of a run, and two processes.
     assert!(close(with(&own, &rounds), 0.030 + 0.02 + 0.01), "{}", with(&own, &rounds));
     assert!(close(with(&other, &rounds), 0.100 + 0.2 + 0.01), "{}", with(&other, &rounds));
-    // A payload counts where it is copied or filled.
+    // A payload costs time if it is copied or filled.
     let large = |payload| {
         move |l: &mut Link| {
             (l.messages, l.warm_up, l.size, l.payload) = (900, 100, 1_000_000, payload)
@@ -279,7 +283,7 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
     assert!(close(with(&own, &large(Payload::Untouched)), with(&own, &rounds)));
     assert!(close(with(&own, &large(Payload::Filled)), with(&own, &rounds) + 0.3));
     assert!(close(with(&other, &large(Payload::Filled)), with(&other, &rounds) + 0.7));
-    // An open loop: its schedule and its rests.
+    // An open loop: its schedule and its pauses.
     let scheduled = |l: &mut Link| {
         (l.pace, l.messages, l.warm_up, l.subscribers) = (Pace::RateHz(10.0), 19, 1, 10)
     };
@@ -291,7 +295,7 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
         "{}",
         with(&own, &between_hosts)
     );
-    // The links of a run go on at the same time.
+    // The links of a run run at the same time.
     let mut twice = own.clone();
     twice.links.extend(own.links.clone());
     assert!(close(expected_seconds(&twice), expected_seconds(&own) + 0.01));
@@ -338,7 +342,7 @@ fn the_environment_gives_parameters_to_stages() {
         "COMP_NAMES" => Some("".into()),
         _ => None,
     };
-    // What is a file is named from the root, so that it is found from elsewhere, too.
+    // Paths of files are absolute, so that they are found from other directories.
     let parameters = environment::parameters(&yolo, |_| None).unwrap();
     assert_eq!(parameters, yolo.parameters);
     assert!(
@@ -418,7 +422,7 @@ fn a_floor_has_the_place_and_pace_of_whatever_is_compared_with_it() {
     assert!(compared > 100, "{compared}");
 }
 
-/// Floors that copy: their ids, and what they are compared with in the cases of Driveline's.
+/// Returns the floors that copy: their ids, and their comparisons in the cases of Driveline.
 fn copies(e: &Experiment) -> (BTreeSet<&str>, Vec<(&str, &Comparison)>) {
     let is_copy = |id: &str| e.cases.iter().any(|c| c.id == id && c.is_copy());
     let floors = e.cases.iter().filter(|c| c.is_copy());
@@ -431,8 +435,8 @@ fn copies(e: &Experiment) -> (BTreeSet<&str>, Vec<(&str, &Comparison)>) {
 
 #[test]
 fn a_copy_of_each_size_stands_among_the_floors() {
-    // However many subscribers there are, it is one copy for each sample, no more than it takes to
-    // say something.
+    // Whatever the number of subscribers, it is one copy for each sample, and no more copies than
+    // necessary.
     let e = planned("S1", Extent::Default);
     let (floors, compared) = copies(&e);
     assert_eq!(
@@ -476,9 +480,9 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
         }
         plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap()
     };
-    let told = |e: &Experiment| {
+    let rendered = |e: &Experiment| {
         let (floors, compared) = copies(e);
-        // A row for every size, also of those whose path is unknown.
+        // A row for every size, also for those whose path is unknown.
         assert_eq!(floors.len(), 3, "{floors:?}");
         let peers = e
             .cases
@@ -497,22 +501,26 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
             .collect::<Vec<_>>()
     };
     use scenario::{PayloadSpec::*, TakeSpec::*};
-    let filled = told(&sizes(Filled, Borrow, None, None));
+    let filled = rendered(&sizes(Filled, Borrow, None, None));
     assert_eq!(
         filled,
         ["64 KiB", "1 MiB"].map(|size| format!(
-            "{size}: fill + transport ÷ copy of floor: memcpy into shared slots in turn · {size} · one after the other"
+            "{size}: fill + transport ÷ copy of floor: memcpy into shared slots in turn · {size} · \
+             one after the other"
         ))
     );
-    let copied = told(&sizes(Untouched, Copy, Some(20.0), None));
+    let copied = rendered(&sizes(Untouched, Copy, Some(20.0), None));
     assert_eq!(
         copied,
-        ["64 KiB", "1 MiB"].map(|size| format!("{size}: transport ÷ copy of floor: memcpy from shared slots in turn · {size} · at 20 Hz"))
+        ["64 KiB", "1 MiB"].map(|size| format!(
+            "{size}: transport ÷ copy of floor: memcpy from shared slots in turn · {size} · \
+             at 20 Hz"
+        ))
     );
-    assert!(told(&sizes(Untouched, Borrow, None, None)).is_empty());
-    // What passes between two arrivals has no copy in it.
+    assert!(rendered(&sizes(Untouched, Borrow, None, None)).is_empty());
+    // The time between two arrivals does not include a copy.
     assert!(
-        told(&sizes(Filled, Borrow, Some(20.0), Some(scenario::Figure::BetweenArrivals)))
+        rendered(&sizes(Filled, Borrow, Some(20.0), Some(scenario::Figure::BetweenArrivals)))
             .is_empty()
     );
 }
@@ -548,14 +556,14 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
         "{:?}",
         e.left_out
     );
-    // Each cell that it cannot do, with the one thing that it cannot; and it is in all others.
+    // Each cell that it cannot do, with the single missing capability. It takes part in all others.
     let cells_of = |reason: &str| {
-        let told = e
+        let left = e
             .left_out
             .iter()
             .find(|l| l.what == "sleepy/one" && l.reason == reason)
             .unwrap_or_else(|| panic!("{:?}", e.left_out));
-        told.cells.iter().map(String::as_str).collect::<BTreeSet<_>>()
+        left.cells.iter().map(String::as_str).collect::<BTreeSet<_>>()
     };
     let (spins, may_lose) =
         (cells_of("readers cannot wait as 'spin'"), cells_of("is not best effort"));
@@ -582,16 +590,18 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
         "{:?}",
         e.left_out
     );
-    // In words, not as programs write values down.
+    // As text, not in the form of debug output.
     assert!(
-        e.left_out.iter().all(|l| !l.told().contains("Some(") && !l.told().contains("None")),
+        e.left_out
+            .iter()
+            .all(|l| !l.rendered().contains("Some(") && !l.rendered().contains("None")),
         "{:?}",
         e.left_out
     );
 }
 
 #[test]
-fn who_cannot_do_a_cell_is_told_once_with_all_its_cells() {
+fn a_system_without_a_capability_is_listed_once_with_all_its_cells() {
     let mut never_spins = peer("sleepy", &["one"]);
     let State::Installed { description, .. } = &mut never_spins.state else { panic!() };
     description.variants[0].reliability = vec![Reliability::Reliable];
@@ -603,13 +613,13 @@ fn who_cannot_do_a_cell_is_told_once_with_all_its_cells() {
     assert_eq!(of[0].cells.len(), 5);
     assert!(
         of[0]
-            .told()
+            .rendered()
             .starts_with("is not best effort (in 1 links · best effort; 2 links · best effort; "),
         "{}",
-        of[0].told()
+        of[0].rendered()
     );
-    assert!(of[0].told().ends_with("; and 1 more)"), "{}", of[0].told());
-    // Of several links there is no floor, and that is said as well.
+    assert!(of[0].rendered().ends_with("; and 1 more)"), "{}", of[0].rendered());
+    // Several links have no floor, which is reported as well.
     let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
     assert!(
         floor.len() == 1 && floor[0].cells.len() == 8 && floor[0].reason.contains("one link alone"),
@@ -618,7 +628,7 @@ fn who_cannot_do_a_cell_is_told_once_with_all_its_cells() {
 }
 
 #[test]
-fn links_beside_hogs_are_said_to_have_no_floor() {
+fn links_next_to_hogs_have_no_floor() {
     let e = planned("W7", Extent::Quick);
     let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
     assert_eq!(floor.len(), 1, "{:?}", e.left_out);
@@ -679,7 +689,7 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
                     own.id
                 );
                 for control in controls {
-                    // It is the same, but for its name and its neighbours in the table.
+                    // It is the same, except for its name and the cells next to it in the table.
                     let same = Case {
                         id: own.id.clone(),
                         directory: own.directory.clone(),
@@ -690,7 +700,7 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
                     assert_eq!(same, *own);
                 }
             }
-            // Floors are measured twice as before, and no other system is.
+            // Floors are measured twice as before, other systems are not.
             let others =
                 e.cases.iter().filter(|c| c.role == Role::Control && c.system != System::Driveline);
             assert!(
@@ -700,7 +710,7 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
             );
         }
     }
-    // Systems that are not asked for are not measured.
+    // Systems that are not requested are not measured.
     let mut s = scenario::load("S6").unwrap();
     s.systems = vec!["fastdds/shm".into()];
     let e = plan(&s, Extent::Default, &peers(), &placement).unwrap();

@@ -11,7 +11,7 @@ use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::Reach;
 use driveline_terminal::figures::{digits, duration_ns};
 
-/// Transmission in percent of processing, a column for each stage that receives something.
+/// Renders transmission in percent of processing, a column for each stage that receives something.
 pub(super) fn transmission(e: &ExperimentResult) -> String {
     let chains: Vec<(&CaseResult, &ChainJob)> =
         e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
@@ -65,7 +65,7 @@ pub(super) fn transmission(e: &ExperimentResult) -> String {
     )
 }
 
-/// Chains with Driveline on some edges, compared with the same chains without.
+/// Renders chains with Driveline on some edges, compared with the same chains without.
 pub(super) fn own_edges(e: &ExperimentResult) -> String {
     let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
     let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
@@ -89,8 +89,8 @@ pub(super) fn own_edges(e: &ExperimentResult) -> String {
     }
     format!(
         "<h3>With Driveline on some edges, and without</h3>{}<p class=legend>The same chain: in \
-         one all edges are the system's own, in the other Driveline carries those that the case \
-         names. \
+         one all edges are the system's own, in the other Driveline carries the edges that the \
+         case names. \
          Below 1 the chain with Driveline takes less.</p>",
         table.finish()
     )
@@ -114,10 +114,10 @@ fn share(c: &CaseResult, stage: &str) -> String {
     )
 }
 
-/// Returns the work of the stages, and their places.
+/// Renders the work of the stages and their CPUs.
 fn works(e: &ExperimentResult) -> String {
-    let told = crate::chain::works(e).into_iter();
-    let items: String = told
+    let rendered = crate::chain::works(e).into_iter();
+    let items: String = rendered
         .map(|(stage, what)| format!("<li><b>{}</b>: {}</li>", escape(stage), sentence(&what)))
         .collect();
     format!("<details><summary>What the stages do</summary><ul>{items}</ul></details>\n")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The section of one experiment: answer, tables, plots.
+//! Section of one experiment: answer, tables, plots.
 
 use super::html::{Table, escape, json, sentence};
 use super::look::Looks;
@@ -73,7 +73,7 @@ pub(super) fn cell_of(p: Option<u64>) -> String {
     )
 }
 
-/// A ratio with its interval, or that there are too few samples.
+/// Formats a ratio with its interval, or a note that there are too few samples.
 pub(super) fn ratio_of(i: Option<&Interval>) -> String {
     i.map_or_else(
         || format!("<span class=few>{TOO_SMALL}</span>"),
@@ -85,7 +85,7 @@ pub(super) fn count(n: u64) -> String {
     if n == 0 { "0".into() } else { format!("<span class=bad>{n}</span>") }
 }
 
-/// Unknown for payloads that were not verified.
+/// Formats torn payloads; unknown if they were not verified.
 fn torn(t: &Totals) -> String {
     if t.torn == 0 && t.verified == 0 { "–".to_owned() } else { count(t.torn) }
 }
@@ -132,7 +132,7 @@ fn key_figures(e: &ExperimentResult) -> String {
     figures + &parts + &rows(&further::channels(e))
 }
 
-/// The numbers of the plot of layers.
+/// Renders the numbers of the plot of layers.
 fn layers(e: &ExperimentResult) -> String {
     let table = rows(&further::layers(e));
     if table.is_empty() {
@@ -145,7 +145,7 @@ fn layers(e: &ExperimentResult) -> String {
     }
 }
 
-/// Distributions and counters of workloads and chains.
+/// Renders distributions and counters of workloads and chains.
 fn workloads(e: &ExperimentResult) -> String {
     let mut out = String::new();
     let observed = || e.measured().filter(|c| c.case.links.is_empty() && !c.observed.is_empty());
@@ -212,7 +212,7 @@ fn workloads(e: &ExperimentResult) -> String {
     out
 }
 
-/// Every link of cases with several.
+/// Renders every link of cases with several.
 fn links(e: &ExperimentResult) -> String {
     let all = || e.measured().filter(|c| !c.by_link.is_empty());
     let ranks = columns(all().flat_map(|c| &c.by_link).map(|l| &l.figure.percentiles));
@@ -252,7 +252,7 @@ fn links(e: &ExperimentResult) -> String {
     if table.is_empty() {
         return String::new();
     }
-    // A few are shown open; many are folded.
+    // A few are unfolded; many are folded.
     let open = if all().all(|c| c.by_link.len() <= 8) { " open" } else { "" };
     format!("<details{open}><summary>Links one by one</summary>{}</details>\n", table.finish())
 }
@@ -271,7 +271,7 @@ fn subscribers(e: &ExperimentResult) -> String {
         .map(|c| (c, c.fairness()))
         .filter(|(c, fair)| !c.subscribers.is_empty() || fair.is_some())
     {
-        // Who got nothing has no row.
+        // Subscribers that received nothing have no row.
         let served = fair.filter(|f| f.served < f.subscribers);
         let served = served
             .map_or_else(String::new, |f| format!(" ({} of {} served)", f.served, f.subscribers));
@@ -296,7 +296,7 @@ fn subscribers(e: &ExperimentResult) -> String {
     )
 }
 
-/// A table that all renderings have; nothing if it is empty.
+/// Renders a table that all outputs have; nothing if it is empty.
 fn rows(of: &Rows) -> String {
     let head: Vec<&str> =
         [of.about].into_iter().chain(of.head.iter().map(String::as_str)).collect();
@@ -339,14 +339,14 @@ fn between_arrivals(e: &ExperimentResult) -> String {
     )
 }
 
-/// Latency as metres.
+/// Renders latency as driven distance.
 fn road(e: &ExperimentResult) -> String {
     let mut head = vec!["system".to_owned(), "latency".to_owned()];
     head.extend(SPEEDS_KMH.iter().map(|v| format!("at {v:.0} km/h")));
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let mut table = Table::new("", &head, true);
     for cell in e.cells() {
-        // The time between two arrivals is no latency: no reaction waits for it.
+        // The time between two arrivals is not a latency: no reaction waits for it.
         let latencies = |c: &'_ CaseResult| {
             c.headline()
                 .filter(|(of, _)| *of != Compared::Metric(Metric::BetweenArrivals))
@@ -399,12 +399,12 @@ fn published(e: &ExperimentResult) -> String {
     format!("<h3>Published, and measured here</h3>{table}<p class=legend>{}</p>\n", escape(TO_KNOW))
 }
 
-/// A cell that may say that there are too few samples.
+/// Renders a cell that may have a note about too few samples.
 fn or_few(cell: &str) -> String {
     if cell == TOO_SMALL { format!("<span class=few>{TOO_SMALL}</span>") } else { escape(cell) }
 }
 
-/// Renders the accounts: all due samples are accounted for, or not.
+/// Renders the accounts of all due samples.
 fn accounts(e: &ExperimentResult) -> String {
     let is_watched = e.measured().any(|c| c.switches_per_sample().is_some());
     let mut head = vec![
@@ -561,10 +561,10 @@ fn invalid(e: &ExperimentResult) -> String {
 }
 
 fn left_out_of(e: &ExperimentResult, shared: &[LeftOut]) -> String {
-    let (told_once, own): (Vec<&LeftOut>, Vec<&LeftOut>) =
+    let (rendered_once, own): (Vec<&LeftOut>, Vec<&LeftOut>) =
         e.left_out.iter().partition(|l| l.is_among(shared));
     let mut out = left_out(own);
-    if !told_once.is_empty() {
+    if !rendered_once.is_empty() {
         let _ = write!(
             out,
             "<p>Parts left out of other experiments as well are listed <a \
@@ -582,7 +582,7 @@ pub(super) fn left_out<'a>(list: impl IntoIterator<Item = &'a LeftOut>) -> Strin
     let mut table = Table::new("", &["what", "why, and how to add it"], false);
     let mut place = "";
     for l in list {
-        table.row(&escape(&l.what), &[sentence(&l.told())]);
+        table.row(&escape(&l.what), &[sentence(&l.rendered())]);
         if l.reason.contains("not installed") {
             place = driveline_bench::peers::PLACE;
         }

@@ -22,7 +22,7 @@ use driveline_graph::ByteSize;
 use driveline_terminal::figures::duration_ns;
 use driveline_workloads::deliveries::ALL;
 
-/// Loan-only next to filled-and-read, where both were measured.
+/// Renders loan-only next to filled-and-read, where both were measured.
 pub(super) fn headline(e: &ExperimentResult) -> String {
     let mut groups: Vec<String> = Vec::new();
     for cell in e.cells() {
@@ -31,8 +31,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             groups.push(group);
         }
     }
-    // Workloads are listed with the links that are their comparison, so that the compared figures
-    // share one column.
+    // Workloads are listed with the links of their comparison, so that the compared figures share
+    // one column.
     let mut of_links =
         e.measured().filter(|c| c.case.handling().is_some()).map(views::is_filled).peekable();
     let beside_filled = of_links.peek().is_some() && of_links.all(|filled| filled);
@@ -55,12 +55,13 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let copy = beside_copy(e);
     let mut costs: Vec<String> = copy.iter().map(|c| format!("{} ÷ memcpy", c.label())).collect();
     costs.extend(Some("CPU per message".to_owned()).filter(|_| links));
-    // A loss that no system has needs no column, as on the terminal; a line below says so.
+    // A kind of loss that no system has needs no column, as on the terminal; a line below reports
+    // it.
     let lossy: Vec<&Loss> =
         LOSSES.iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
     costs.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
     let width = 1 + kinds.len() * each.len() + costs.len();
-    // A graph fills its payloads; what is read of them, its own code says.
+    // A graph fills its payloads. How much of them is read depends on its code.
     let with_workloads = beside_filled && e.measured().any(|c| c.case.workload.is_some());
     let copied =
         e.measured().any(|c| !is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
@@ -228,7 +229,7 @@ fn nothing_went_wrong(nowhere: &Nowhere) -> String {
     }
 }
 
-/// Cells that differ in nothing but what is done with payloads, under one name.
+/// Returns the common name of cells that differ only in the treatment of payloads.
 fn without_handling(cell: &str) -> String {
     cell_without(cell, |word| matches!(word, "untouched" | "filled"))
 }
@@ -248,15 +249,14 @@ fn ratio_cell(by: Criterion, r: Option<&Interval>) -> String {
     }
 }
 
-/// From where to where, and of how many rounds where those are too few: a line each, below the
-/// ratio.
+/// Returns the bounds, and the number of rounds if it is small: a line each, below the ratio.
 fn interval(i: &Interval) -> String {
     let (all, few) = (bounds(i), few_rounds(i));
     let lines = [all.strip_suffix(few.trim_start()).unwrap_or(&all).trim_end(), few.trim_start()];
     lines.into_iter().filter(|line| !line.is_empty()).map(small).collect::<Vec<_>>().join(" ")
 }
 
-/// A figure's name, and from where to where it goes.
+/// Returns a figure's name, with its start and end.
 fn explained(of: &Compared) -> String {
     let way = match of {
         Compared::Metric(Metric::Transport) => {
@@ -291,8 +291,8 @@ fn title_beyond_name(c: &CaseResult) -> String {
     }
 }
 
-/// Size, rate, waiting and QoS that all links of a group have in common, without what its name says
-/// already.
+/// Returns size, rate, waiting and QoS that all links of a group have in common, without those in
+/// its name.
 fn conditions(group: &str, cases: &[&CaseResult]) -> String {
     let Some(link) = cases.first().and_then(|c| c.case.links.first()) else { return String::new() };
     if cases.first().is_some_and(|c| c.case.links.len() > 1) {
@@ -330,7 +330,9 @@ fn conditions(group: &str, cases: &[&CaseResult]) -> String {
         spaced(&link.reliability),
         format!("depth {}", link.depth),
     ];
-    let others: Vec<String> =
-        words.into_iter().filter(|word| group.split(" · ").all(|told| told != word)).collect();
+    let others: Vec<String> = words
+        .into_iter()
+        .filter(|word| group.split(" · ").all(|rendered| rendered != word))
+        .collect();
     format!(" ({cable}{})", others.join(", "))
 }

@@ -4,17 +4,17 @@
 pub(super) use driveline_analyze::{escape, sentence};
 use std::fmt::Write as _;
 
-/// JSON that may stand in a script element: nothing in it can end the element.
+/// Returns JSON for a script element: nothing in it can end the element.
 pub(super) fn json(text: &str) -> String {
     text.replace('<', "\\u003c")
 }
 
-/// A section that can be linked to.
+/// Returns a section with an anchor.
 pub(super) fn section(anchor: &str, title: &str, content: &str) -> String {
     format!("<section id=\"{}\"><h2>{}</h2>\n{content}</section>\n", escape(anchor), escape(title))
 }
 
-/// A table: cells are HTML already. The first cell of each row names it; the others are numbers if
+/// Table whose cells are HTML. The first cell of each row names it; the others are numbers if
 /// `numbers`.
 pub(super) struct Table {
     head: String,
@@ -32,7 +32,7 @@ impl Table {
         Self::with_head(caption, &format!("<tr>{cells}</tr>"), numbers)
     }
 
-    /// With a head of several rows.
+    /// Makes a table with a head of several rows.
     pub(super) fn with_head(caption: &str, rows: &str, numbers: bool) -> Self {
         let caption = if caption.is_empty() {
             String::new()
@@ -43,12 +43,12 @@ impl Table {
         Self { head: caption + &head, body: String::new(), numbers, many: false }
     }
 
-    /// Of many columns of numbers, which are set closer together.
+    /// Sets the columns closer together, for many columns of numbers.
     pub(super) fn of_many_columns(self) -> Self {
         Self { many: true, ..self }
     }
 
-    /// A row over the whole width.
+    /// Adds a row over the whole width.
     pub(super) fn group(&mut self, title: &str, columns: usize) {
         let _ = write!(
             self.body,
@@ -75,7 +75,7 @@ impl Table {
             (true, false) => " class=numbers",
             (false, _) => "",
         };
-        // Wide tables scroll by themselves, by keyboard too.
+        // Wide tables scroll on their own, also by keyboard.
         format!(
             "<div class=wide tabindex=0 role=group \
              aria-label=Table><table{class}>{}<tbody>{}</tbody></table></div>\n",

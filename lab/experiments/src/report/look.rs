@@ -6,10 +6,10 @@ use crate::archive::Role;
 use plotly::common::{DashType, Line, Marker, MarkerSymbol};
 use std::collections::BTreeMap;
 
-/// Driveline.
+/// Colour of Driveline.
 const OURS: &str = "#3a7fd5";
-/// Peers: hues that colour-blind readers can distinguish too (after Paul Tol's bright scheme),
-/// readable on white and on black; more systems than these differ by dash and symbol.
+/// Colours of peers: hues that colour-blind readers can distinguish (after Paul Tol's bright
+/// scheme), readable on white and on black. More systems differ by dash and symbol.
 const PEERS: [&str; 5] = ["#e0566b", "#2f9147", "#b59f25", "#2fa7cf", "#aa4c8f"];
 const DASHES: [DashType; 5] =
     [DashType::Solid, DashType::Dash, DashType::Dot, DashType::DashDot, DashType::LongDash];
@@ -37,7 +37,7 @@ impl Look {
         Line::new().color(self.colour).dash(self.dash.clone()).width(self.width)
     }
 
-    /// Another one, for the nth of several lines of the same system.
+    /// Returns a variation for the nth of several lines of the same system.
     pub(super) fn nth(self, n: usize) -> Self {
         let turn = (n / (PEERS.len() + 1)) % DASHES.len();
         let colour = (n % (PEERS.len() + 1))
@@ -58,13 +58,14 @@ impl Look {
     }
 }
 
-/// The look of every system.
+/// Looks of all systems.
 pub(super) struct Looks {
     peers: BTreeMap<String, usize>,
 }
 
 impl Looks {
-    /// In the order in which they first appear, so that a page keeps to it.
+    /// Assigns looks in the order in which systems first appear, so that they are the same on the
+    /// whole page.
     pub(super) fn of(a: &Analysis) -> Self {
         let mut peers = BTreeMap::new();
         for c in a.experiments.iter().flat_map(|e| e.measured()).filter(|c| !c.is_driveline()) {

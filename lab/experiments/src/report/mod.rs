@@ -2,7 +2,7 @@
 //! One self-contained page for an archive: tables that need no script, and plots that do
 //! (`docs/adr/0011-lab-reports-have-scripts.md`).
 //!
-//! Everything in it is computed by [`crate::analysis`]; here is only how it is shown. Plots get
+//! [`crate::analysis`] computes all its contents; this module only renders them. Plots get
 //! quantiles, never raw samples, and are drawn when they come into view.
 
 mod chain;
@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The page.
+/// Returns the page.
 #[must_use]
 pub fn page(m: &Manifest, a: &Analysis) -> String {
     let looks = Looks::of(a);
@@ -73,14 +73,15 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
          <meta name=color-scheme content=\"light dark\">\n\
          <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; script-src \
          'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}{}<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}{}\
+         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         escape(&title),
         library()
     )
 }
 
-/// The plotting library that the crate ships, without the typesetter of formulas that comes with
-/// it: nothing here is a formula.
+/// Returns the plotting library of the crate, without its typesetter of formulas: the page has
+/// none.
 fn library() -> String {
     let all = plotly::Plot::offline_js_sources();
     let end = all.find("</script>").map_or(all.len(), |at| at + "</script>".len());

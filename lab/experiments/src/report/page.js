@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws plots when they come into view, in the colours of the page; views and cells are chosen by tabs and a list.
+// Draws plots when they come into view, in the colours of the page. Tabs choose views, and a list
+// chooses cells.
 "use strict";
 (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const drawn = new Map(); // element -> { figure }, one for each time that it is drawn
+  const drawn = new Map(); // element -> { figure }, replaced at each drawing
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  // Ticks of a logarithmic axis at round numbers, as many as there is room for; powers of ten beyond what is shown, for zooming out.
+  // Returns ticks of a logarithmic axis at round numbers, as many as fit; and powers of ten beyond
+  // the shown range, for zooming out.
   const ticksBetween = (low, high, room) => {
     const decades = Math.log10(high / low);
     const steps = decades > room / 1.2 ? [1] : decades > 1.3 ? [1, 2, 5] : decades > 0.4 ? [1, 1.5, 2, 3, 4, 5, 7] : [1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 2.2, 2.5, 2.7, 3, 3.2, 3.5, 3.7, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 8.5, 9, 9.5];
@@ -28,7 +30,7 @@
     return [...plain, ...error];
   }).filter((v) => typeof v === "number" && v > 0);
 
-  // A long name gives way before its last part, in which names beside each other differ.
+  // A long name is cut before its last part, in which neighbouring names differ.
   const shortened = (name, most) => {
     if (name.length <= most) return name;
     const at = name.lastIndexOf(" · ");
@@ -36,7 +38,7 @@
     return name.slice(0, most - 1 - tail.length) + "…" + tail;
   };
 
-  // One that is too long for a line goes on in a second one, from the last part that fits on.
+  // A name that is too long for a line is wrapped after the last part that fits.
   const inLines = (name, most) => {
     if (name.length <= most) return name;
     const fits = (sign) => name.lastIndexOf(sign, most);
@@ -44,7 +46,7 @@
     return at ? name.slice(0, at) + "<br>" + shortened(name.slice(at + 1), most) : shortened(name, most);
   };
 
-  // What the figure says, in the page's colours and as wide as the page allows.
+  // Returns the figure's data in the page's colours and at the page's width.
   const layoutOf = (figure, element) => {
     const narrow = element.clientWidth < 600;
     const layout = structuredClone(figure.layout);
@@ -56,23 +58,23 @@
     // Long names take half the plot at most.
     const mostOfName = narrow ? 18 : 44;
     const row = [...categories].some((n) => n.length > mostOfName) ? 42 : 34;
-    // Rows of a few names need no more room than rows of many; curves need all they can get.
+    // Rows have a fixed height, whatever their number; curves get all available room.
     const body = categories.size ? Math.max(110, categories.size * row) : narrow ? 300 : 360;
     layout.height = body + 88 + rows * 20;
     layout.autosize = true;
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { color: colour("--ink"), family: "system-ui, sans-serif", size: narrow ? 11 : 13 };
-    // On the right there is half of what stands below the last tick.
+    // Half of the label of the last tick extends to the right.
     layout.margin = { l: narrow ? 48 : 64, r: narrow ? 24 : 36, t: 32 + rows * 20, b: 52 };
     layout.legend = { orientation: "h", traceorder: "normal", x: 0, xanchor: "left", y: 1, yanchor: "bottom", font: { size: narrow ? 10 : 12 } };
-    // One alone has a name, too.
+    // A single trace is named as well.
     layout.showlegend = true;
     layout.hoverlabel = { namelength: -1 };
     layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--link") };
     for (const key of Object.keys(layout).filter((k) => /^[xy]axis/.test(k))) {
       const axis = layout[key];
       Object.assign(axis, { gridcolor: colour("--grid"), zerolinecolor: colour("--rule"), linecolor: colour("--rule"), automargin: true });
-      // Beside the labels, and not among them.
+      // Next to the labels, not between them.
       if (axis.title) axis.title.standoff = narrow ? 6 : 12;
       if (axis.type === "log" && axis.tickmode !== "array") {
         const values = valuesOf(figure, key[0]);
@@ -84,7 +86,7 @@
           axis.tickmode = "array";
         }
       }
-      // Times of bars, with a space before their unit, as everywhere.
+      // Times of bars, with a space before their unit, as in all texts.
       if (axis.type !== "log" && axis.ticksuffix === "s") {
         const ends = new Map();
         for (const t of figure.data) t.y.forEach((name, i) => ends.set(name, (ends.get(name) || 0) + t.x[i]));
@@ -103,7 +105,7 @@
     }
     return layout;
   };
-  // For those who do not see it, and for the tests: whether a plot is still to be drawn.
+  // For screen readers, and for the tests: marks plots that are still to be drawn.
   const busy = (element, is) => element.setAttribute("aria-busy", is);
   const draw = (element, figure) => {
     const drawing = { figure };
@@ -140,7 +142,7 @@
     whenSeen(element, element, () => {
       const figure = dataOf(element);
       element.textContent = "";
-      // Nothing else is drawn there: what was kept free for it is given back.
+      // Nothing else is drawn there, so the reserved height is released.
       element.style.minHeight = "0";
       draw(element, figure);
     });
@@ -150,13 +152,13 @@
     const { cells: all, views } = dataOf(box);
     const [tabs, list, select, note, plot] = ["[role=tablist]", ".cell", "select", ".legend", ".plot"].map((s) => box.querySelector(s));
     plot.id = `explorer-${number}`;
-    // What was chosen, the latest first: a view shows the first one that it has.
+    // Chosen cells, the latest first: a view shows the first one that it has.
     let current = views[0], wanted = [];
     const show = () => {
       const cells = current.plots.map((p) => p.cell);
       const cell = wanted.find((c) => cells.includes(c)) ?? cells[0];
       select.replaceChildren(...cells.map((c) => new Option(c, c, false, c === cell)));
-      // Where there is one to choose, of several, it says which.
+      // With several cells to choose from, the view names its cell.
       list.hidden = all.length < 2 && cells.length < 2;
       select.disabled = cells.length < 2;
       note.textContent = current.note;

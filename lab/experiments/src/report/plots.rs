@@ -15,7 +15,7 @@ use plotly::common::{
 use plotly::layout::{Axis, AxisType, BarMode, BoxMode};
 use plotly::{Bar, Layout, Plot, Scatter};
 
-/// Deliveries and layers: stacked, so only few colours, after Paul Tol's muted scheme.
+/// Colours of deliveries and layers, which are stacked: only a few, after Paul Tol's muted scheme.
 const MUTED: [&str; 7] =
     ["#44aa99", "#ddcc77", "#cc6677", "#88909a", "#7a6fc4", "#117733", "#882255"];
 
@@ -45,7 +45,7 @@ fn plot(layout: Layout) -> Plot {
     p
 }
 
-/// Times at each share of samples, the tail stretched.
+/// Plots times at each share of samples, with a stretched tail.
 pub(super) fn percentiles(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     let ticks = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
     let text = ["0", "50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %"];
@@ -88,7 +88,7 @@ fn trim(x: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Share of samples in each bin.
+/// Plots the share of samples in each bin.
 pub(super) fn histogram(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     let y = Axis::new().title(Title::with_text("share of samples in bin")).tick_suffix(" %");
     let mut p = plot(Layout::new().x_axis(time_axis(times)).y_axis(y));
@@ -99,7 +99,7 @@ pub(super) fn histogram(times: &str, lines: &[(String, Look, &Figure)]) -> Plot 
             x.push(s((b.low * b.high).sqrt()));
             y.push((b.count as f64 / n * 1e4).round() / 100.0);
         }
-        // Down to the axis behind the last one; the first is empty anyway.
+        // Down to the axis after the last bin; the first one is empty anyway.
         if let Some(b) = f.bins.last() {
             x.push(s(b.high * (b.high / b.low).sqrt()));
             y.push(0.0);
@@ -111,7 +111,7 @@ pub(super) fn histogram(times: &str, lines: &[(String, Look, &Figure)]) -> Plot 
     p
 }
 
-/// Share of samples that a latency is not below.
+/// Plots the share of samples up to each latency.
 pub(super) fn ecdf(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     let y = Axis::new()
         .title(Title::with_text("share of samples that are not later"))
@@ -127,8 +127,8 @@ pub(super) fn ecdf(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     p
 }
 
-/// Quartiles, and the first and last percent, for each subscriber; of too few samples the least and
-/// the greatest one.
+/// Plots quartiles, and the first and last percent, for each subscriber; with too few samples
+/// minimum and maximum.
 pub(super) fn boxes(cases: &[&CaseResult], looks: &Looks) -> Plot {
     let mut p = plot(
         Layout::new().box_mode(BoxMode::Group).x_axis(names_axis()).y_axis(time_axis("latency")),
@@ -157,7 +157,7 @@ pub(super) fn boxes(cases: &[&CaseResult], looks: &Looks) -> Plot {
     p
 }
 
-/// A line for each system, with a case for each size in bytes: median and 99th percentile, or
+/// Plots a line for each system, with a case for each size in bytes: median and 99th percentile, or
 /// goodput.
 pub(super) fn sizes(
     by: Criterion,
@@ -219,10 +219,10 @@ pub(super) fn sizes(
     p
 }
 
-/// A timeline's name, look, which of its system's it is, and its points.
+/// Name and look of a timeline, its number among those of its system, and its points.
 pub(super) type Course = (String, Look, usize, Vec<(f64, f64)>);
 
-/// Values over the time of one run: name, look, and points of seconds and values.
+/// Plots values over the time of one run: name, look, and points of seconds and values.
 pub(super) fn timeline(lines: &[Course], quantity: Quantity) -> Plot {
     let y = match quantity {
         Quantity::Cpu => Axis::new()
@@ -255,7 +255,7 @@ pub(super) fn timeline(lines: &[Course], quantity: Quantity) -> Plot {
     p
 }
 
-/// Bars to the right, one for each name, in parts. From top to bottom as given.
+/// Plots horizontal bars in parts, one for each name, from top to bottom.
 fn stacked(names: &[String], parts: &[(&str, Vec<f64>)], x: Axis) -> Plot {
     let mut y = names_axis().auto_range(true);
     y = y
@@ -275,7 +275,7 @@ fn stacked(names: &[String], parts: &[(&str, Vec<f64>)], x: Axis) -> Plot {
     p
 }
 
-/// Medians of the parts of a sample's way.
+/// Plots medians of the parts of a sample's path.
 pub(super) fn layers(cases: &[&CaseResult]) -> Plot {
     let names: Vec<String> = cases.iter().map(|c| c.name()).collect();
     let layers: Vec<_> = cases.iter().map(|c| layers_of(c)).collect();
@@ -314,13 +314,13 @@ pub(super) fn deliveries(cases: &[&CaseResult]) -> Plot {
     )
 }
 
-/// Returns true if lateness means anything.
+/// Returns true if lateness is defined.
 pub(super) fn is_open(c: &CaseResult) -> bool {
     c.case.links.iter().any(|l| l.pace != Pace::PingPong)
         || (c.case.links.is_empty() && c.has_deliveries())
 }
 
-/// Means of the parts that latencies consist of.
+/// Plots means of the parts of latencies.
 pub(super) fn stages(rows: &[(String, [f64; 3])]) -> Plot {
     let names: Vec<String> = rows.iter().map(|(n, _)| n.clone()).collect();
     let of = |i: usize| {
@@ -334,10 +334,11 @@ pub(super) fn stages(rows: &[(String, [f64; 3])]) -> Plot {
     stacked(&names, &[("idle", of(0)), ("communication", of(1)), ("computation", of(2))], x)
 }
 
-/// One point of a plot of ratios: where, how much, from, to.
+/// Point of a plot of ratios: name, ratio, lower and upper bound.
 pub(super) type Dot = (String, f64, f64, f64);
 
-/// Ratios with their intervals, on a logarithmic axis: half and double are as far from one.
+/// Plots ratios with their intervals on a logarithmic axis: half and double are equally far from
+/// one.
 pub(super) fn dots(
     by: Criterion,
     series: &[(String, Look, Option<MarkerSymbol>, Vec<Dot>)],

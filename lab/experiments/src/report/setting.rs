@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Under which conditions the figures arose: machine, settings, rules.
+//! Conditions of the figures: machine, settings, rules.
 
 use super::html::{Table, escape, section, sentence};
 use crate::analysis::Analysis;
@@ -10,7 +10,7 @@ use driveline_bench::harness::{Reach, System, Wait};
 use driveline_graph::ByteSize;
 use std::fmt::Write as _;
 
-/// Anchors and names.
+/// Anchors and names of the sections.
 pub(super) const SECTIONS: [(&str, &str); 4] = [
     ("rules", "Rules"),
     ("machine", "Machine"),
@@ -129,11 +129,11 @@ fn settings(m: &Manifest) -> String {
     for d in &m.peers {
         let _ = write!(out, "<h3>{} {}</h3>", escape(&d.title), escape(&d.version));
         for v in &d.variants {
-            let used = m
-                .experiments
-                .iter()
-                .flat_map(|e| &e.cases)
-                .any(|c| matches!(&c.system, System::Peer { .. } if c.system.to_string() == format!("{}/{}", d.name, v.name)));
+            let name = format!("{}/{}", d.name, v.name);
+            let is_used = |system: &System| {
+                matches!(system, System::Peer { .. }) && system.to_string() == name
+            };
+            let used = m.experiments.iter().flat_map(|e| &e.cases).any(|c| is_used(&c.system));
             if !used {
                 continue;
             }
@@ -201,7 +201,7 @@ fn measurement(m: &Manifest, a: &Analysis) -> String {
     }
     row("Readers wait", waits.join(", "));
     format!(
-        "{}<p>Raw samples of every run lie beside this page (<code>runs/</code>, Arrow files), \
+        "{}<p>Raw samples of every run are next to this page (<code>runs/</code>, Arrow files), \
          figures in <code>results.csv</code> and <code>summary.json</code>. \
          <code>driveline bench report</code> writes this page anew from them, <code>driveline \
          bench compare</code> says what changed between two measurements.</p>\n",

@@ -16,8 +16,8 @@ use plotly::Plot;
 use plotly::common::MarkerSymbol;
 use serde_json::{Value, json};
 
-/// A view: what it is called, what its reader must know, and its plots by cell. A plot without a
-/// cell is of the whole experiment.
+/// View with its name, a note for readers, and its plots by cell. A plot without a cell is of the
+/// whole experiment.
 pub(super) struct View {
     id: &'static str,
     title: &'static str,
@@ -36,13 +36,13 @@ impl View {
     }
 }
 
-/// Data and layout only: what the page does with them is its own affair.
+/// Returns data and layout only; the page decides how to draw them.
 pub(super) fn figure(plot: &Plot) -> Value {
     let mut all: Value = serde_json::from_str(&plot.to_json()).unwrap_or_default();
     json!({"data": all["data"].take(), "layout": all["layout"].take()})
 }
 
-/// All views that have anything to show.
+/// Returns all views with data.
 pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     let mut all = Vec::new();
     let mut add = |id, title, note, of: &dyn Fn(&str) -> Option<Plot>| {
@@ -96,8 +96,7 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
             (!cases.is_empty()).then(|| plots::boxes(&cases, looks))
         },
     );
-    // Only the one cell of an experiment with no other has such a view where it has nothing but its
-    // goodput.
+    // Only an experiment with a single cell has such a view if the cell has only goodput.
     let by = if e.measured().all(|c| c.criterion() == Criterion::Goodput) {
         Criterion::Goodput
     } else {
@@ -188,7 +187,7 @@ pub(super) fn ratios_note(by: Criterion) -> &'static str {
     }
 }
 
-/// Of what the distributions of a cell are.
+/// Returns the name of the times in a cell's distributions.
 fn named_times(e: &ExperimentResult, cell: &str) -> &'static str {
     if e.in_cell(cell).any(|c| c.criterion() == Criterion::Goodput) {
         "time between arrivals"
@@ -197,7 +196,7 @@ fn named_times(e: &ExperimentResult, cell: &str) -> &'static str {
     }
 }
 
-/// The distributions of a cell that count most, and of its floor.
+/// Returns the headline distributions of a cell, and that of its floor.
 fn lines<'a>(
     e: &'a ExperimentResult,
     cell: &str,
@@ -212,7 +211,7 @@ fn lines<'a>(
     if lines.is_empty() {
         return None;
     }
-    // A word and a copy; of the same cell all have the same.
+    // A word and a copy; in the same cell, all cases have the same floors.
     let is_additional = |floor: &&CaseResult| {
         floor.case.role == Role::Floor
             && cases.iter().flat_map(|c| &c.ratios).any(|r| r.to == floor.case.id)
@@ -232,7 +231,7 @@ fn dot(at: String, i: &Interval) -> plots::Dot {
     (at, round(i.estimate), round(i.low), round(i.high))
 }
 
-/// p50, p95, p99 and p99.9 of every system of a cell, or goodput.
+/// Plots p50, p95, p99 and p99.9 of every system of a cell, or goodput.
 fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     let of: Vec<(&CaseResult, &Ratio)> = e
         .measured()
@@ -262,13 +261,13 @@ fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     }
     let (by, _) = of.iter().find_map(|(_, r)| r.deciding())?;
     let rows: Vec<String> = of.iter().map(|(c, _)| c.name()).collect();
-    // What decides stands alone in the overview of all cells.
-    let told = series.len() == 1 && e.cells().len() > 1;
-    (!series.is_empty() && !told).then(|| plots::dots(by, &series, &rows))
+    // In a single series, the deciding figure is already in the overview of all cells.
+    let is_shown = series.len() == 1 && e.cells().len() > 1;
+    (!series.is_empty() && !is_shown).then(|| plots::dots(by, &series, &rows))
 }
 
-/// Medians, or goodput, of all cells at a glance; nothing if there is nothing to compare, or a
-/// single cell, whose view of ratios says it all.
+/// Plots medians, or goodput, of all cells; nothing if there is nothing to compare, or only one
+/// cell, whose view of ratios has the same content.
 pub(super) fn overview(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<Plot> {
     if e.cells().len() < 2 {
         return None;
@@ -301,7 +300,7 @@ fn stage_rows(c: &CaseResult) -> Vec<(String, [f64; 3])> {
     further::parts(c).into_iter().map(row).collect()
 }
 
-/// Subjects of one plot: more make no picture, and stand in the table.
+/// Maximum number of subjects in one plot: more are unreadable, and are in the table.
 const MAX_SUBJECTS: usize = 24;
 
 fn observed(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
@@ -347,13 +346,14 @@ fn over_time(e: &ExperimentResult, cell: &str, quantity: Quantity, looks: &Looks
             lines.push((format!("{}{subject}", c.name()), looks.look(c), nth, t.points.clone()));
         }
     }
-    // A picture of nothing says no more than the tables do.
+    // An empty plot has no more information than the tables.
     let nothing = quantity == Quantity::Drops
         && lines.iter().all(|(.., points)| points.iter().all(|(_, n)| *n == 0.0));
     (!lines.is_empty() && !nothing).then(|| plots::timeline(&lines, quantity))
 }
 
-/// Latency, or goodput, against size: a plot for each group of cells that differ by size only.
+/// Plots latency, or goodput, against size: a plot for each group of cells that differ only by
+/// size.
 fn sizes(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<View> {
     let rest = |c: &CaseResult| -> String {
         let size =
@@ -405,7 +405,7 @@ fn sizes(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<View> {
     (!all.is_empty()).then_some(View { id, title, note, plots: all })
 }
 
-/// Returns true if cases of that name always have the same size, so that the name stands for it.
+/// Returns true if cases of that name always have the same size, so that the name implies it.
 fn names_a_size(e: &ExperimentResult, case: &str) -> bool {
     let mut sizes: Vec<usize> = e
         .measured()

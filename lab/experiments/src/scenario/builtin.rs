@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The experiments that come with the program.
+//! Built-in experiments.
 
 /// A scenario file inside the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
     /// Its id.
     pub id: &'static str,
-    /// Its text, to be copied and edited.
+    /// Its text, as a template.
     pub text: &'static str,
 }
 
@@ -16,7 +16,7 @@ macro_rules! files {
     };
 }
 
-/// All of them, in the order of the papers.
+/// Returns all of them, in the order of the papers.
 #[must_use]
 pub fn builtin() -> &'static [Builtin] {
     files![

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks that every part of a scenario makes sense, and goes with the others, beyond the file's
-//! format.
+//! Checks that every part of a scenario is meaningful and consistent with the others, beyond the
+//! file's format.
 
 use super::LoadError;
 use super::effect::without_effect;
-use super::heed::{
-    OF_LINKS, OF_WORKLOADS, unheeded, unheeded_by_chain, unheeded_by_links, unheeded_of_runs,
+use super::unused_keys::{
+    OF_LINKS, OF_WORKLOADS, unused, unused_by_chain, unused_by_links, unused_of_runs,
 };
 use super::{CaseSpec, ReachSpec, Scenario, WorkloadSpec};
 use driveline_bench::child::unreadable;
@@ -26,7 +26,7 @@ struct Mistakes<'a> {
 }
 
 impl Mistakes<'_> {
-    /// Something that should not be there, or lacks something.
+    /// Adds a mistake about a part that should not exist, or is incomplete.
     fn wrong(&mut self, path: &[&str], message: String, help: &str) {
         self.found.merge(self.document.mistake(
             path,
@@ -35,7 +35,7 @@ impl Mistakes<'_> {
         ));
     }
 
-    /// A value that cannot be.
+    /// Adds a mistake about an invalid value.
     fn bad(&mut self, path: &[&str], message: String, help: &str) {
         self.found.merge(self.document.bad_value(
             path,
@@ -45,11 +45,10 @@ impl Mistakes<'_> {
     }
 }
 
-/// A scenario that makes sense, with systems that are Driveline or among these peers, if those are
-/// looked at.
+/// Checks a scenario. With peers, also checks that its systems are Driveline or among them.
 ///
 /// # Errors
-/// All mistakes that are found, of each kind the first one in each case or part.
+/// All mistakes; of each kind the first one in each case or part.
 pub(super) fn check(
     document: Document<Scenario>,
     peers: Option<&[Peer]>,
@@ -66,7 +65,7 @@ pub(super) fn check(
     if found.is_empty() { Ok(document.value) } else { Err(found.into()) }
 }
 
-/// Its id, and whether there is anything in it.
+/// Checks its id, and that it is not empty.
 fn check_head(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -124,7 +123,7 @@ fn check_systems(mistakes: &mut Mistakes<'_>, peers: &[Peer]) {
     }
 }
 
-/// Checks values that hold for all cases, or name one.
+/// Checks values that apply to all cases, or name one.
 fn check_runs(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     let cases = || s.cases.keys().map(String::as_str);
@@ -173,7 +172,7 @@ fn check_runs(mistakes: &mut Mistakes<'_>) {
     }
 }
 
-/// One case, and its links.
+/// Checks one case, and its links.
 fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
     let s = &mistakes.document.value;
     if let Some((_, message)) = bad_wait(case.wait.as_slice()) {
@@ -203,7 +202,7 @@ fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
     }
     if case.workload.is_some()
         && case.links.is_empty()
-        && let Some(field) = unheeded(case, &OF_WORKLOADS)
+        && let Some(field) = unused(case, &OF_WORKLOADS)
     {
         let message = format!("the case '{name}' is a workload, which has no `{field}`");
         mistakes.wrong(
@@ -228,7 +227,7 @@ fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
                 "",
             );
         }
-        if let Some(key) = unheeded(link, &OF_LINKS) {
+        if let Some(key) = unused(link, &OF_LINKS) {
             let message =
                 format!("`{key}` belongs to the case as a whole, and not to its link '{topic}'");
             mistakes.wrong(
@@ -252,7 +251,7 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
         mistakes.wrong(&path, message, "add for example `size: 1 MiB`, there or under `link`");
     }
     if s.chain.is_some()
-        && let Some(path) = unheeded_by_chain(s)
+        && let Some(path) = unused_by_chain(s)
     {
         let path = borrowed(&path);
         let message =
@@ -280,8 +279,8 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
         .into_iter()
         .flat_map(|run| run.cases.iter().flatten())
         .all(|c| s.cases.contains_key(c));
-    let of_parts = if are_known { [unheeded_of_runs(s), without_effect(s)] } else { [None, None] };
-    for u in unheeded_by_links(s).into_iter().chain(of_parts.into_iter().flatten()) {
+    let of_parts = if are_known { [unused_of_runs(s), without_effect(s)] } else { [None, None] };
+    for u in unused_by_links(s).into_iter().chain(of_parts.into_iter().flatten()) {
         mistakes.wrong(&borrowed(&u.path), u.message, &u.help);
     }
 }
@@ -320,12 +319,12 @@ fn cable_without_hosts(s: &Scenario) -> Option<Vec<String>> {
     varied.into_iter().find(|(_, is_empty)| !is_empty).and_then(|(key, _)| at(&["vary", key]))
 }
 
-/// The first of these words that is no way to wait, and why.
+/// Returns the first of these words that is not a wait mode, and the reason.
 fn bad_wait(words: &[String]) -> Option<(usize, String)> {
     words.iter().enumerate().find_map(|(i, w)| Some((i, w.parse::<Wait>().err()?)))
 }
 
-/// The workload of a case.
+/// Checks the workload of a case.
 fn check_workload(mistakes: &mut Mistakes<'_>, case: &str, w: &WorkloadSpec) {
     let known = workloads();
     let Some(workload) = known.iter().find(|k| k.name == w.name) else {
@@ -354,7 +353,7 @@ fn check_workload(mistakes: &mut Mistakes<'_>, case: &str, w: &WorkloadSpec) {
             let message = format!("the workload '{}' has no parameter '{key}'", w.name);
             mistakes.wrong(&of, message, &suggest(key, "parameters", parameters.clone()));
         } else if let Some(message) = fault(Map::from_iter([(key.clone(), value.clone())])) {
-            // One that is wrong without the others is marked.
+            // A parameter that is invalid by itself is marked.
             mistakes.bad(&of, message, "");
         } else {
             continue;
@@ -409,14 +408,14 @@ mod tests {
         let mut snippets =
             page.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0);
         assert_eq!(parse(snippets.next().unwrap()).unwrap().cases.len(), 2);
-        // Of the second one the head is left out.
+        // The second snippet has no head of its own.
         let several = parse(&format!("{HEAD}{}", snippets.next().unwrap())).unwrap();
         assert_eq!(several.cases.values().next().unwrap().links.len(), 3);
         assert!(snippets.next().is_none());
     }
 
     #[test]
-    fn what_would_not_be_heeded_is_refused() {
+    fn unused_keys_are_refused() {
         let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, \
              edges: {x: 1 MiB}}\n";
         for (rest, says) in [
@@ -488,8 +487,8 @@ mod tests {
                 "{rest}: {text}"
             );
         }
-        // One of them uses it; a key of the whole case is no link's; that case is not among
-        // those.
+        // One case uses it. A key of a whole case is not a key of a link, and that case is not
+        // among those.
         for rest in [
             "vary: {rate_hz: [10, 20]}\n",
             "vary: {hogs: [0, 1]}\n",
@@ -500,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn how_much_is_measured_is_refused_where_no_case_can_heed_it() {
+    fn lengths_of_runs_are_refused_where_no_case_can_use_them() {
         let cases = "cases:\n  pp: {size: 64}\n  open: {size: 64, rate_hz: 10}\n  graph: \
              {workload: {name: refsys}}\n";
         for (rest, mark, says) in [
@@ -649,7 +648,7 @@ quick: {cases: [d], messages: 1, seconds: 1}
         let LoadError::File(found) = check(document, Some(&peers)).unwrap_err() else {
             panic!("it is a file")
         };
-        let told: Vec<(u32, &str)> = found
+        let rendered: Vec<(u32, &str)> = found
             .iter()
             .map(|d| (d.place.as_ref().unwrap().span.line, d.message.as_str()))
             .collect();
@@ -665,22 +664,22 @@ quick: {cases: [d], messages: 1, seconds: 1}
             (11, "there is no case 'd'"),
             (11, "not both"),
         ];
-        assert_eq!(told.len(), expected.len(), "{told:#?}");
-        for ((line, said), (at, says)) in told.iter().zip(expected) {
-            assert!(*line == at && said.contains(says), "{at}: {says} in {told:#?}");
+        assert_eq!(rendered.len(), expected.len(), "{rendered:#?}");
+        for ((line, said), (at, says)) in rendered.iter().zip(expected) {
+            assert!(*line == at && said.contains(says), "{at}: {says} in {rendered:#?}");
         }
         let text = parse(&format!(
             "{HEAD}cases: {{a: {{size: 64, wait: poll}}}}\nrun: {{seconds: 5}}\nanswer: fairness\n"
         ))
         .unwrap_err();
-        for told in
+        for rendered in
             ["'poll'", "no case of `run` uses `seconds`", "`fairness` is about several subscribers"]
         {
-            assert!(text.contains(told), "{told}: {text}");
+            assert!(text.contains(rendered), "{rendered}: {text}");
         }
     }
 
-    /// Returns the text marked with carets, and the whole.
+    /// Returns the marked part of the text, and the whole.
     fn marked(text: &str) -> (&str, &str) {
         let lines: Vec<&str> = text.lines().collect();
         let at = lines

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values to choose from.
+//! Values with a fixed set of choices.
 
 use driveline_bench::Metric;
 use driveline_bench::deployment::Deployment;
@@ -7,15 +7,14 @@ use driveline_bench::harness::{Payload, Reach, Reliability, Take};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Subject of a question, besides latencies.
+/// Subject of a question, in addition to latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerSpec {
-    /// Number of links at the same time (`copies`) that are carried before a sample is lost, late
-    /// or not sent.
+    /// Number of links at the same time (`copies`) without a lost, late or unsent sample.
     CarriedLinks,
-    /// Distance between the first and the last of several subscribers, and whether the same one is
-    /// always last.
+    /// Difference between the first and the last of several subscribers, and whether the same one
+    /// is always last.
     Fairness,
     /// Effect of a preference (`favour`) on the preferred subscriber and on the slowest other
     /// one, compared with the same case without.
@@ -29,19 +28,19 @@ pub enum AnswerSpec {
     Throughput,
 }
 
-/// The figure that counts most.
+/// Headline figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// Publishing to in hand, also where payloads are filled.
+    /// From publishing to in hand, also if payloads are filled.
     Transport,
-    /// Publishing until the last subscriber has it.
+    /// From publishing until the last subscriber has it.
     LastSubscriber,
-    /// From when the sample was due.
+    /// From the due time of the sample.
     ScheduleRelative,
-    /// Filling included.
+    /// Including filling.
     FillAndTransport,
-    /// From one sample in hand to the next one: size divided by it is the goodput.
+    /// From one sample in hand to the next one: the size divided by it is the goodput.
     BetweenArrivals,
 }
 
@@ -114,11 +113,11 @@ words! {
     }
 }
 words! {
-    /// Reliability: samples may be lost, or not.
+    /// Permission to lose samples.
     ReliabilitySpec => Reliability {
-        /// They may.
+        /// Samples may be lost.
         BestEffort,
-        /// They may not, within bounds.
+        /// Samples may not be lost, within bounds.
         Reliable
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests of a scenario that its links cannot satisfy: a preference for no subscriber, a figure
-//! that no case has, a question about something constant.
+//! Requests of a scenario that its links cannot satisfy: a preference for a missing subscriber, a
+//! figure that no case has, a question about something constant.
 
-use super::heed::{Part, Unheeded};
+use super::unused_keys::{Part, UnusedKey};
 use super::{AnswerSpec, CaseSpec, FavourSpec, Figure, PayloadSpec, Scenario, Vary};
 
-/// A case of links, as one extent measures it.
+/// A case of links at one extent.
 struct Links<'a> {
     scenario: &'a Scenario,
     vary: &'a Vary,
@@ -38,7 +38,7 @@ impl Links<'_> {
         self.each(|c| c.subscribers, &self.vary.subscribers, 1)
     }
 
-    /// Returns the number that run at the same time, cell by cell.
+    /// Returns the number of links that run at the same time, cell by cell.
     fn at_once(&self) -> Vec<usize> {
         if self.case.links.is_empty() {
             return self.each(|c| c.copies, &self.vary.copies, 1).concat();
@@ -46,7 +46,7 @@ impl Links<'_> {
         vec![self.case.links.values().map(|l| l.copies.unwrap_or(1)).fold(0, usize::saturating_add)]
     }
 
-    /// Returns the place of a key of the case: in the case, or in the part for all of them.
+    /// Returns the place of a key of the case: in the case, or in the part for all cases.
     fn place<'p>(&'p self, key: &'p str, says_itself: bool) -> Vec<&'p str> {
         if says_itself { vec!["cases", self.name, key] } else { vec!["link", key] }
     }
@@ -55,8 +55,8 @@ impl Links<'_> {
         self.case.favour.as_ref().or(self.scenario.link.favour.as_ref())
     }
 
-    /// A preference that changes nothing.
-    fn idle_favour(&self) -> Option<Unheeded> {
+    /// Returns a preference without an effect.
+    fn idle_favour(&self) -> Option<UnusedKey> {
         let favour = self.favour()?;
         let mut path = self.place("favour", self.case.favour.is_some());
         let fewest = self
@@ -71,7 +71,7 @@ impl Links<'_> {
                 "there is no subscriber {subscriber} to be preferred: they count from 0, and some \
                  cell has {fewest}"
             );
-            return Some(Unheeded::at(
+            return Some(UnusedKey::at(
                 &path,
                 message,
                 "name one that there is; without `subscriber` it is the last one".into(),
@@ -88,7 +88,7 @@ impl Links<'_> {
                 "`favour` has no effect: its `priority` is {}, and all ends have {greatest}",
                 favour.priority
             );
-            Unheeded::at(
+            UnusedKey::at(
                 &path,
                 message,
                 "give it a greater `priority`, or `exclusive_cpu: true`".into(),
@@ -100,8 +100,8 @@ impl Links<'_> {
         self.case.figure.or(self.scenario.link.figure).or(self.scenario.figure)
     }
 
-    /// A figure that some cell cannot have.
-    fn missing_figure(&self) -> Option<Unheeded> {
+    /// Returns a figure that some cell cannot have.
+    fn missing_figure(&self) -> Option<UnusedKey> {
         let (own, common) = (self.case.figure, self.scenario.link.figure);
         let figure = self.figure()?;
         let ping_pong = self.have_rates().contains(&false);
@@ -136,7 +136,7 @@ impl Links<'_> {
         } else {
             self.place("figure", own.is_some())
         };
-        Some(Unheeded::at(
+        Some(UnusedKey::at(
             &path,
             format!("the case '{}' cannot have this figure: {message}", self.name),
             help.into(),
@@ -146,7 +146,7 @@ impl Links<'_> {
 
 /// Finds a figure of links in a scenario without any. A figure that a case names is refused with
 /// the other unused keys of a workload or a chain.
-fn figure_without_system(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
+fn figure_without_system(s: &Scenario, all: &[Links<'_>]) -> Option<UnusedKey> {
     let path: &[&str] = match (s.figure, s.link.figure) {
         _ if !all.is_empty() || s.cases.is_empty() => return None,
         (Some(_), _) => &["figure"],
@@ -158,11 +158,11 @@ fn figure_without_system(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
         "`figure` names what links are compared by, and there is no link: {what} compared by the \
          latency of the whole"
     );
-    Some(Unheeded::at(path, message, "leave it out".into()))
+    Some(UnusedKey::at(path, message, "leave it out".into()))
 }
 
 /// Finds requests without an effect.
-pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
+pub(super) fn without_effect(s: &Scenario) -> Option<UnusedKey> {
     let parts = Part::of(s);
     let is_links = |case: &CaseSpec| s.chain.is_none() && case.workload.is_none();
     let all: Vec<Links<'_>> = parts
@@ -190,7 +190,7 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
             .any(|links| links.at_once().iter().all(|n| *n == 1) && links.have_rates() == [false])
     {
         let message = "`own_tools` measure ping-pongs, and no case is one".to_owned();
-        return Some(Unheeded::at(
+        return Some(UnusedKey::at(
             &["own_tools"],
             message,
             "leave it out, or add a case of one link without a `rate_hz`".into(),
@@ -239,7 +239,7 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
         }
         _ => return None,
     };
-    Some(Unheeded::at(&["answer"], message.into(), help.into()))
+    Some(UnusedKey::at(&["answer"], message.into(), help.into()))
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Error of loading a scenario.
+//! Errors of loading a scenario.
 
 use driveline_bench::UsageError;
 use driveline_graph::{Colour, Diagnostics};
 use std::fmt;
 
-/// Reason why a scenario cannot be used, for people: with file, line and remedy.
+/// Reason why a scenario cannot be used, with file, line and remedy.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The word is no experiment's, and no file's.
+    /// The word is neither an experiment nor a file.
     NoSuchExperiment(String),
-    /// The file cannot be read, or has mistakes: all that were found.
+    /// The file cannot be read, or has mistakes; all of them are listed.
     File(Diagnostics),
 }
 
 impl LoadError {
-    /// The mistakes of a scenario file, if it is these that something failed for.
+    /// Returns the mistakes of a scenario file, if they are the cause of an error.
     #[must_use]
     pub fn mistakes(error: &anyhow::Error) -> Option<&Diagnostics> {
         match error.downcast_ref()? {
@@ -24,7 +24,7 @@ impl LoadError {
         }
     }
 
-    /// As the error of a command whose word was to be loaded.
+    /// Converts it to an error of the command line.
     pub(crate) fn in_command_line(self) -> anyhow::Error {
         match self {
             Self::NoSuchExperiment(_) => UsageError::new(self).into(),

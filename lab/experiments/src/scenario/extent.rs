@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 pub enum Extent {
     /// Driveline and two peers, in minutes.
     Quick,
-    /// Short enough for a person to wait for.
+    /// Short enough to wait for the result.
     Default,
     /// The durations and counts of the paper.
     Paper,
 }
 
 impl RunSpec {
-    /// With the changes that another one makes.
+    /// Returns these settings with the changes of another one.
     #[must_use]
     pub fn changed(&self, by: &Self) -> Self {
         let (messages, seconds) = if by.messages.is_some() || by.seconds.is_some() {
@@ -38,7 +38,7 @@ impl RunSpec {
 }
 
 impl Vary {
-    /// With the lists that another one has.
+    /// Returns these lists with those of another one.
     #[must_use]
     pub fn changed(&self, by: &Self) -> Self {
         fn list<T: Clone>(own: &[T], by: &[T]) -> Vec<T> {

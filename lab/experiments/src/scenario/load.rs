@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a file or a built-in name to a scenario.
+//! Loads a scenario from a file or by a built-in name.
 
 use super::Scenario;
 use super::builtin::{Builtin, builtin};
@@ -15,24 +15,24 @@ impl From<Diagnostics> for LoadError {
     }
 }
 
-/// The scenario that a word means: a built-in one by its id, or a file by its path. Whether there
-/// are the systems that it names is not looked at.
+/// Loads a built-in scenario by its id, or a file by its path. Does not check that the named
+/// systems exist.
 ///
 /// # Errors
-/// If there is none, or the file has mistakes; each is explained with its line.
+/// If there is none, or the file has mistakes; each has its line.
 pub fn load(word: &str) -> Result<Scenario, LoadError> {
     check(document(word)?, None)
 }
 
-/// Likewise, and whether its systems are Driveline or among these peers.
+/// Does the same, and checks that the systems are Driveline or among these peers.
 ///
 /// # Errors
-/// As [`load`], and if a system is none.
+/// As [`load`], and if a system does not exist.
 pub fn load_for(word: &str, peers: &[Peer]) -> Result<Scenario, LoadError> {
     check(document(word)?, Some(peers))
 }
 
-/// Returns true if two words mean the same experiment: the same built-in one, or the same file.
+/// Returns true if two words name the same experiment: the same built-in one, or the same file.
 pub(crate) fn is_same(a: &str, b: &str) -> bool {
     match (built_in(a), built_in(b)) {
         (None, None) => std::fs::canonicalize(a)
@@ -43,7 +43,7 @@ pub(crate) fn is_same(a: &str, b: &str) -> bool {
     }
 }
 
-/// The built-in experiment of that name, however it is written.
+/// Returns the built-in experiment of that name, in upper or lower case.
 pub(crate) fn built_in(word: &str) -> Option<&'static Builtin> {
     builtin().iter().find(|b| b.id.eq_ignore_ascii_case(word))
 }
@@ -63,20 +63,20 @@ fn document(word: &str) -> Result<Document<Scenario>, LoadError> {
     Err(LoadError::NoSuchExperiment(format!("{}; a file is named by its path", no_such(word))))
 }
 
-/// That there is no built-in experiment of that name, and what there is.
+/// Returns an error about an unknown name, with the existing ones.
 pub(crate) fn no_such(word: &str) -> String {
-    // Of the ids that are a letter or two away; of two letters everything is two away.
+    // Suggests ids with one or two other letters; with two letters, every id would match.
     let most = (word.chars().count() / 2).min(2);
     let distance = |id: &str| strsim::levenshtein(&id.to_lowercase(), &word.to_lowercase());
     let near = builtin().iter().map(|b| b.id).filter(|id| distance(id) <= most);
-    // Ids of one paper begin alike.
+    // Ids of one paper have the same first letter.
     let near = near
         .min_by_key(|id| (distance(id), !word.to_lowercase().starts_with(&id[..1].to_lowercase())));
     let hint = near.map_or_else(String::new, |id| format!(" Did you mean {id}?"));
     format!("there is no experiment '{word}'.{hint} `driveline bench list` shows them")
 }
 
-/// The JSON Schema of scenario files, for editors.
+/// Returns the JSON Schema of scenario files, for editors.
 #[must_use]
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Scenario)

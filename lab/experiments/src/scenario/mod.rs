@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Scenario files: what an experiment asks, of which systems, with which links or workloads, and
-//! what was published about it.
+//! Scenario files: question, systems, links or workloads of an experiment, and published figures.
 //!
-//! The experiments that come with the program are such files too; [`builtin`] lists them. Users
-//! copy one and edit it.
+//! The built-in experiments are such files; [`builtin`] lists them. Users copy one and edit it.
 
 mod builtin;
 mod case;
@@ -12,8 +10,8 @@ mod choices;
 mod effect;
 mod error;
 mod extent;
-mod heed;
 mod load;
+mod unused_keys;
 
 pub use builtin::{Builtin, builtin};
 pub use case::{CaseSpec, ChainSpec, FavourSpec, Reads, StageSpec, Vary, WorkloadSpec};
@@ -94,7 +92,7 @@ pub struct Scenario {
     pub notes: Vec<String>,
 }
 
-/// Common settings of links: a case without the keys that make it another one.
+/// Returns the schema of common settings of links: a case without the keys that identify it.
 fn common(generator: &mut SchemaGenerator) -> Schema {
     let mut case = CaseSpec::json_schema(generator);
     if let Some(properties) = case.get_mut("properties").and_then(serde_json::Value::as_object_mut)

@@ -14,7 +14,7 @@ use driveline_bench::observations::Quantity;
 use driveline_terminal::paragraphs::{listed, wrapped};
 use driveline_terminal::table::Columns;
 
-/// Subjects of a workload that have rows of their own; further ones are in the report.
+/// Maximum number of subjects of a workload with their own rows; the report has all.
 const MOST_SUBJECTS: usize = 12;
 
 fn write(text: &mut String, table: &Columns) {
@@ -24,12 +24,12 @@ fn write(text: &mut String, table: &Columns) {
     }
 }
 
-/// Stalls of streams.
+/// Writes stalls of streams.
 pub(super) fn between_arrivals(text: &mut String, e: &ExperimentResult) {
     write(text, &further::between_arrivals(e).terminal());
 }
 
-/// Chains with Driveline on some edges, compared with the same chains without.
+/// Writes chains with Driveline on some edges, compared with the same chains without.
 pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
     let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
     let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
@@ -53,7 +53,7 @@ pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
     write(text, &table);
 }
 
-/// Transmission in percent of processing, at each stage that receives something.
+/// Writes transmission in percent of processing, at each stage that receives something.
 pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
     let Some(of) = chain::transmission(e) else { return };
     let mut table =
@@ -82,15 +82,15 @@ pub(super) fn key_figures(text: &mut String, e: &ExperimentResult, width: usize)
     write(text, &further::split(e).terminal());
 }
 
-/// Durations that a workload observes, without the latency that stands in the first table.
+/// Returns durations that a workload observes, without the latency in the first table.
 fn durations(c: &CaseResult) -> Vec<&Observed> {
     let whole = c.headline().map(|(of, _)| of.label().to_owned());
-    let told = |o: &&Observed| match o.quantity {
+    let rendered = |o: &&Observed| match o.quantity {
         Quantity::Latency => whole.as_deref() != Some(o.subject.as_str()),
         Quantity::PeriodDeviation | Quantity::Age | Quantity::Recovery | Quantity::StartUp => true,
         _ => false,
     };
-    c.observed.iter().filter(told).collect()
+    c.observed.iter().filter(rendered).collect()
 }
 
 /// Writes quantities of workloads other than the whole latency, and their counters.

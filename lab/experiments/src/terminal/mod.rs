@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An analysis as text for a terminal: for each experiment its answer, latencies, what stands
-//! tables, and the missing parts.
+//! An analysis as text for a terminal: for each experiment its answer, latencies, further tables,
+//! and the missing parts.
 
 mod further;
 
@@ -19,10 +19,10 @@ use driveline_terminal::paragraphs::wrapped;
 use driveline_terminal::table::Columns;
 use std::path::Path;
 
-/// Links of a case that have rows of their own; further ones are in the report.
+/// Maximum number of links of a case with their own rows; the report has all.
 const MOST_LINKS: usize = 8;
 
-/// The summary; words in lines of at most so many characters.
+/// Returns the summary, wrapped at `width` characters.
 #[must_use]
 pub(crate) fn summary(m: &Manifest, a: &Analysis, directory: &Path, width: usize) -> String {
     let mut text = String::new();
@@ -176,7 +176,7 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
     text.push('\n');
 }
 
-/// Number of samples and percentiles; of no samples nothing.
+/// Returns the number of samples and percentiles; nothing without samples.
 fn percentiles(f: &Figure, ranks: &[Measure]) -> Vec<String> {
     let p = &f.percentiles;
     let of = |column: &Measure| {

@@ -12,13 +12,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A browser that is silent for longer hangs, or was asked for what never comes. Not even a machine
-/// that does many other things takes so long.
+/// Time-out for a browser that hangs, or was asked for an impossible event. Even a very busy
+/// machine is faster.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) struct Browser {
     child: Child,
-    /// None once it shall end.
+    /// None once it is to end.
     orders: Option<File>,
     said: Receiver<Value>,
     /// Number of the last order.
@@ -28,7 +28,7 @@ pub(crate) struct Browser {
     profile: tempfile::TempDir,
 }
 
-/// The name of the conversation with a page.
+/// Session with a page.
 pub(crate) struct Tab {
     session: String,
     target: String,
@@ -59,13 +59,13 @@ impl Browser {
             .fd_mappings(fds.into())
             .unwrap();
         let child = command.spawn().unwrap();
-        // The browser alone has its ends now, so that both sides see when the other one has gone.
+        // Now only the browser has its ends, so both sides notice when the other one has ended.
         drop(command);
-        let (tell, said) = channel();
+        let (sender, said) = channel();
         std::thread::spawn(move || {
             for message in BufReader::new(words).split(0) {
                 let Ok(message) = message else { return };
-                if tell.send(serde_json::from_slice(&message).unwrap()).is_err() {
+                if sender.send(serde_json::from_slice(&message).unwrap()).is_err() {
                     return;
                 }
             }
@@ -94,7 +94,7 @@ impl Browser {
         })
     }
 
-    /// Orders something and returns its result.
+    /// Sends an order and returns its result.
     fn order(&mut self, mut order: Value) -> Value {
         self.last += 1;
         order["id"] = self.last.into();
@@ -117,7 +117,7 @@ impl Browser {
         self.order(json!({ "method": method, "params": params, "sessionId": tab.session }))
     }
 
-    /// Waits for something that happens once on a page.
+    /// Waits for an event that occurs once on a page.
     pub(crate) fn event(&mut self, tab: &Tab, method: &str) {
         let is_it = |e: &Value| e["sessionId"] == tab.session && e["method"] == method;
         while !self.events.iter().any(is_it) {
@@ -126,12 +126,13 @@ impl Browser {
         }
     }
 
-    /// Opens an empty page of its own, which reports its console messages.
+    /// Opens an empty page, which reports its console messages.
     pub(crate) fn tab(&mut self) -> Tab {
         let made = self
             .order(json!({ "method": "Target.createTarget", "params": { "url": "about:blank" } }));
         let target = made["targetId"].as_str().unwrap().to_owned();
-        let attached = self.order(json!({ "method": "Target.attachToTarget", "params": { "targetId": target, "flatten": true } }));
+        let attach = json!({ "targetId": target, "flatten": true });
+        let attached = self.order(json!({ "method": "Target.attachToTarget", "params": attach }));
         let tab = Tab { session: attached["sessionId"].as_str().unwrap().to_owned(), target };
         for domain in ["Page", "Runtime", "Log"] {
             self.call(&tab, &format!("{domain}.enable"), &json!({}));
@@ -144,8 +145,8 @@ impl Browser {
         self.events.clear();
     }
 
-    /// Returns the errors that the page threw or logged, and the browser's own messages about
-    /// it: a page gets no notice of a wrong drawing, or of a refusal by a policy.
+    /// Returns the errors that the page threw or logged, and the browser's own messages about it: a
+    /// page is not notified of an invalid drawing, or of a refusal by a policy.
     pub(crate) fn complaints(&self, tab: &Tab) -> Vec<String> {
         let of_tab = self.events.iter().filter(|e| e["sessionId"] == tab.session);
         of_tab

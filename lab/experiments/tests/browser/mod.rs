@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A report in a real browser: everything in it is clicked, and each error is reported, of the
-//! page or the browser.
+//! A report in a real browser: the test clicks everything in it and reports each error of the page
+//! or the browser.
 //!
-//! The browser is spoken to over its DevTools protocol, by a pipe. Nothing here depends on how fast
-//! it is: it says when a page is loaded, the page says by `aria-busy` which plots are still to be
-//! drawn, and [`PATIENCE`] is for a browser that hangs. (Its virtual time, and the document that it
-//! prints when that is over, do not serve: plots are drawn in frames, for which virtual time does
-//! not wait.)
+//! The test controls the browser over its DevTools protocol, through a pipe. It does not depend on
+//! the browser's speed: the browser reports when a page is loaded, the page reports by `aria-busy`
+//! which plots are still to be drawn, and [`PATIENCE`] is for a browser that hangs. (Virtual time,
+//! and the document that the browser prints after it, do not help: plots are drawn in frames, for
+//! which virtual time does not wait.)
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -21,11 +21,11 @@ use devtools::Browser;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Programs that are the same browser under other names.
+/// Names of programs that are this browser.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Returns `None`, with a message, where no browser of this family is installed: Ubuntu has it as a
-/// snap only.
+/// Returns `None`, with a message, if no browser of this family is installed: Ubuntu has it only as
+/// a snap.
 fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -43,9 +43,9 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// Result of the page after everything in it was opened.
+/// State of the page after everything in it was opened.
 #[derive(Debug, serde::Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct RenderedPage {
     /// Errors of the page, and of the browser in its console.
     pub(crate) errors: Vec<String>,
     pub(crate) plots: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Told {
     pub(crate) overview_height: f64,
     pub(crate) views: Vec<String>,
     pub(crate) empty: Vec<String>,
-    /// Words of plots that reach beyond their plot, with its view.
+    /// Words that extend beyond their plot, with its view.
     pub(crate) words_cut: Vec<String>,
     pub(crate) dark: bool,
     pub(crate) width: f64,
@@ -63,36 +63,45 @@ pub(crate) struct Told {
     pub(crate) sections: usize,
     pub(crate) fetched: Vec<String>,
     pub(crate) scrolling: Vec<String>,
-    /// Tables of which not all is to be seen, and those of them that do not show it.
+    /// Number of tables that are partly hidden.
     pub(crate) cut: usize,
+    /// Number of those without a visible sign of it.
     pub(crate) cut_unseen: usize,
-    /// The heads above tables that are wider than their place.
+    /// Headings above tables that are wider than their place.
     pub(crate) cut_across: Vec<String>,
 }
 
-/// Clicks through everything and notes what it sees; its value is a [`Told`].
+/// Clicks through everything and records the result; its value is a [`RenderedPage`].
 const PROBE: &str = r#"(async () => {
-  const told = { errors: [], views: [], empty: [], words_cut: [], fetched: [] };
+  const rendered = { errors: [], views: [], empty: [], words_cut: [], fetched: [] };
   const frame = () => new Promise(requestAnimationFrame);
-  // Until the page says that it is done with everything in there.
-  const drawn = async (element) => { while (element.matches("[aria-busy=true]") || element.querySelector("[aria-busy=true]")) await frame(); };
+  // Waits until the page has drawn everything in the element.
+  const busy = "[aria-busy=true]";
+  const drawn = async (element) => {
+    while (element.matches(busy) || element.querySelector(busy)) await frame();
+  };
   const beyond = (plot, view) => {
     const edge = plot.getBoundingClientRect();
     for (const word of plot.querySelectorAll("svg text")) {
       const at = word.getBoundingClientRect();
-      const cut = at.left < edge.left - 1 || at.right > edge.right + 1 || at.top < edge.top - 1 || at.bottom > edge.bottom + 1;
-      if (at.width > 0 && cut) told.words_cut.push(`${view}: ${word.textContent}`);
+      const cut = at.left < edge.left - 1 || at.right > edge.right + 1
+        || at.top < edge.top - 1 || at.bottom > edge.bottom + 1;
+      if (at.width > 0 && cut) rendered.words_cut.push(`${view}: ${word.textContent}`);
     }
   };
   for (const d of document.querySelectorAll("details")) d.open = true;
-  for (const p of document.querySelectorAll("[data-plot], .explorer")) { p.scrollIntoView({ behavior: "instant" }); await drawn(p); }
+  for (const p of document.querySelectorAll("[data-plot], .explorer")) {
+    p.scrollIntoView({ behavior: "instant" });
+    await drawn(p);
+  }
   for (const p of document.querySelectorAll("[data-plot]")) beyond(p, "at a glance");
   for (const box of document.querySelectorAll(".explorer")) {
     const tabs = [...box.querySelectorAll("[role=tab]")];
-    if (tabs.length === 0) { told.errors.push("an explorer came to nothing"); continue; }
+    if (tabs.length === 0) { rendered.errors.push("an explorer came to nothing"); continue; }
     tabs[0].focus();
     tabs[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
-    if (tabs.length > 1 && document.activeElement !== tabs[1]) told.errors.push("the arrow key does not reach the next tab");
+    if (tabs.length > 1 && document.activeElement !== tabs[1])
+      rendered.errors.push("the arrow key does not reach the next tab");
     for (const tab of tabs) {
       tab.click();
       const select = box.querySelector("select");
@@ -100,61 +109,78 @@ const PROBE: &str = r#"(async () => {
         select.value = cell;
         select.dispatchEvent(new Event("change"));
         await drawn(box);
-        const shapes = box.querySelectorAll(".plot .trace, .plot .point, .plot .points path, .plot .box").length;
-        told.views.push(`${tab.textContent} | ${cell}`);
-        if (shapes === 0) told.empty.push(`${tab.textContent} | ${cell}`);
+        const shapes = box.querySelectorAll(
+          ".plot .trace, .plot .point, .plot .points path, .plot .box").length;
+        rendered.views.push(`${tab.textContent} | ${cell}`);
+        if (shapes === 0) rendered.empty.push(`${tab.textContent} | ${cell}`);
         beyond(box.querySelector(".plot"), `${tab.textContent} | ${cell}`);
       }
     }
-    // What is chosen stays chosen, whatever other views have; and each says of what it is, where
-    // there is more than that.
+    // A chosen cell stays chosen, whatever other views have. Each view names its cell if there are
+    // several.
     tabs[0].click();
     await drawn(box);
-    const select = box.querySelector("select"), cell = select.options[select.options.length - 2]?.value ?? select.value;
+    const select = box.querySelector("select");
+    const cell = select.options[select.options.length - 2]?.value ?? select.value;
     const several = select.options.length > 1;
     select.value = cell;
     select.dispatchEvent(new Event("change"));
     for (const tab of tabs) {
       tab.click();
       const has = [...select.options].some((o) => o.value === cell);
-      if (has && select.value !== cell) told.errors.push(`${tab.textContent} shows ${select.value}, and ${cell} is chosen`);
-      if (several && select.closest(".cell").hidden) told.errors.push(`${tab.textContent} does not say that it shows ${select.value}`);
+      const shown = `${tab.textContent} shows ${select.value}`;
+      if (has && select.value !== cell) rendered.errors.push(`${shown}, and ${cell} is chosen`);
+      if (several && select.closest(".cell").hidden)
+        rendered.errors.push(`${shown} without naming it`);
     }
     tabs[0].click();
     await drawn(box);
-    if (select.value !== cell) told.errors.push(`${cell} was chosen, and ${select.value} is shown`);
+    if (select.value !== cell)
+      rendered.errors.push(`${cell} was chosen, and ${select.value} is shown`);
   }
   await frame();
-  told.plots = document.querySelectorAll("svg.main-svg").length;
+  rendered.plots = document.querySelectorAll("svg.main-svg").length;
   const overview = document.querySelector("[data-plot]");
-  told.overview_height = overview ? overview.getBoundingClientRect().height : 0;
-  told.sections = document.querySelectorAll("main > section").length;
-  told.dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  told.width = document.documentElement.clientWidth;
-  told.page_width = document.documentElement.scrollWidth;
-  told.text_colour = getComputedStyle(document.body).color;
+  rendered.overview_height = overview ? overview.getBoundingClientRect().height : 0;
+  rendered.sections = document.querySelectorAll("main > section").length;
+  rendered.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  rendered.width = document.documentElement.clientWidth;
+  rendered.page_width = document.documentElement.scrollWidth;
+  rendered.text_colour = getComputedStyle(document.body).color;
   const tick = document.querySelector(".xtick text");
-  told.plot_text_colour = tick ? getComputedStyle(tick).fill : "";
-  told.fetched = performance.getEntriesByType("resource").map((r) => r.name);
-  // What has a scroll bar of its own along its lines; tables may.
-  told.scrolling = [...document.querySelectorAll("body *:not(.wide)")].filter((e) => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)).map((e) => e.tagName);
-  const cut = [...document.querySelectorAll(".wide")].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1);
-  told.cut = cut.length;
-  const above = (e) => { while (e && !/^H[23]$/.test(e.tagName)) e = e.previousElementSibling ?? e.parentElement; return e ? e.textContent : ""; };
-  told.cut_across = cut.filter((e) => e.scrollWidth > e.clientWidth + 1).map(above);
-  // A shade stays at the edge while what covers it scrolls.
-  told.cut_unseen = cut.filter((e) => !["local", "scroll"].every((a) => getComputedStyle(e).backgroundAttachment.includes(a))).length;
-  return told;
+  rendered.plot_text_colour = tick ? getComputedStyle(tick).fill : "";
+  rendered.fetched = performance.getEntriesByType("resource").map((r) => r.name);
+  // Elements with a horizontal scroll bar of their own; tables may have one.
+  const wider = (e) => e.scrollWidth > e.clientWidth + 1;
+  rendered.scrolling = [...document.querySelectorAll("body *:not(.wide)")]
+    .filter((e) => wider(e) && /auto|scroll/.test(getComputedStyle(e).overflowX))
+    .map((e) => e.tagName);
+  const cut = [...document.querySelectorAll(".wide")]
+    .filter((e) => wider(e) || e.scrollHeight > e.clientHeight + 1);
+  rendered.cut = cut.length;
+  const above = (e) => {
+    while (e && !/^H[23]$/.test(e.tagName)) e = e.previousElementSibling ?? e.parentElement;
+    return e ? e.textContent : "";
+  };
+  rendered.cut_across = cut.filter(wider).map(above);
+  // A shade stays at the edge while its cover scrolls with the content.
+  const attachment = (e) => getComputedStyle(e).backgroundAttachment;
+  const unseen = (e) => !["local", "scroll"].every((a) => attachment(e).includes(a));
+  rendered.cut_unseen = cut.filter(unseen).length;
+  return rendered;
 })()"#;
 
-/// Opens a page in each of these ways (dark or light, and how wide), and returns its results, and
-/// the browser's errors; `None` without a browser.
-pub(crate) fn open<const N: usize>(page: &Path, looks: [(bool, u32); N]) -> Option<[Told; N]> {
+/// Opens a page in each of these ways (dark or light, and width), and returns its state with the
+/// browser's errors; `None` without a browser.
+pub(crate) fn open<const N: usize>(
+    page: &Path,
+    looks: [(bool, u32); N],
+) -> Option<[RenderedPage; N]> {
     let mut browser = Browser::start(&program()?);
     Some(looks.map(|(dark, width)| look(&mut browser, page, dark, width)))
 }
 
-fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> Told {
+fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> RenderedPage {
     let tab = browser.tab();
     let scheme = if dark { "dark" } else { "light" };
     browser.call(
@@ -174,13 +200,14 @@ fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> Told {
         &json!({ "expression": PROBE, "awaitPromise": true, "returnByValue": true }),
     );
     let value = probed["result"]["value"].clone();
-    let mut told: Told = serde_json::from_value(value).unwrap_or_else(|e| panic!("{e}: {probed}"));
-    told.errors.extend(browser.complaints(&tab));
+    let mut rendered: RenderedPage =
+        serde_json::from_value(value).unwrap_or_else(|e| panic!("{e}: {probed}"));
+    rendered.errors.extend(browser.complaints(&tab));
     browser.close(&tab);
-    told
+    rendered
 }
 
-/// Returns the brightness of a colour as a browser reports it, from 0 to 255.
+/// Returns the brightness of a colour as reported by a browser, from 0 to 255.
 pub(crate) fn brightness(colour: &str) -> f64 {
     let inner = colour.split_once('(').map_or("", |(_, rest)| rest);
     let parts: Vec<f64> = inner
@@ -193,9 +220,9 @@ pub(crate) fn brightness(colour: &str) -> f64 {
     parts.iter().sum::<f64>() / 3.0
 }
 
-/// Returns true if text of the page and of its plots can be read in these colours.
-pub(crate) fn is_readable(told: &Told) -> bool {
-    let readable = |b: f64| if told.dark { b > 180.0 } else { b < 80.0 };
-    readable(brightness(&told.text_colour))
-        && (told.plots == 0 || readable(brightness(&told.plot_text_colour)))
+/// Returns true if text of the page and of its plots is readable in these colours.
+pub(crate) fn is_readable(rendered: &RenderedPage) -> bool {
+    let readable = |b: f64| if rendered.dark { b > 180.0 } else { b < 80.0 };
+    readable(brightness(&rendered.text_colour))
+        && (rendered.plots == 0 || readable(brightness(&rendered.plot_text_colour)))
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds AprilTags of the family 36h11 in frames, with the library of that name.
 //
-// Parameters: `decimate` (how much smaller the picture is in which marks are looked for),
-// `threads`.
+// Parameters: `decimate` (factor by which the picture is reduced before the search), `threads`.
 #include <apriltag/apriltag.h>
 #include <apriltag/tag36h11.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A frame on its way from the source to the detector.
+// Messages from the frame source to the detector.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct FrameHead {
     std::array<std::uint32_t, most_tags> ids{};
 };
 
-/// A mark that was found.
+/// A detected mark.
 struct Detection {
     std::uint32_t id;
     float x, y;

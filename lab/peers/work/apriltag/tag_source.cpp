@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames with AprilTags of the family 36h11, rendered
-// beforehand: turned, tilted, of different sizes, on a noisy background. Sample n is frame n modulo
-// `frames`, so that it costs a copy only, as from a camera's memory.
+// Frames with AprilTags of the family 36h11, rendered before the run: turned, tilted, of different
+// sizes, on a noisy background. Sample n is frame n modulo `frames`, so that a sample costs only a
+// copy, as from a camera's memory.
 //
 // Parameters: `frames`, `width`, `height`, `channels` (1 grey, 3 BGR), `tags` (in each frame, at
-// most 12), `noise` (grey levels either way).
+// most 12), `noise` (grey levels in both directions).
 #include <apriltag/apriltag.h>
 #include <apriltag/tag36h11.h>
 
@@ -35,7 +35,7 @@ struct Freed {
 
 struct Picture {
     std::unique_ptr<image_u8_t, Freed> image;
-    /// Of the tag at a place in [0, 1)²; both directions.
+    /// Returns the grey value of the tag at a place in [0, 1)², interpolated in both directions.
     int at(double u, double v) const {
         const int x = static_cast<int>(u * image->width), y = static_cast<int>(v * image->height);
         return image->buf[y * image->stride + x];
@@ -73,7 +73,7 @@ private:
         std::vector<unsigned char> pixels;
     };
 
-    // Distributions differ between standard libraries; this does not.
+    // Distributions differ between standard libraries; this function does not.
     double share() { return static_cast<double>(random_()) / 4294967296.0; }
 
     void render() {
@@ -124,7 +124,7 @@ private:
                     const double u = (c * dx + s * dy) / size + 0.5,
                                  v = (-s * dx + c * dy) / (size * tilt) + 0.5;
                     if (u < 0 || u >= 1 || v < 0 || v >= 1) continue;
-                    // Neither black nor white: printed on paper.
+                    // Neither black nor white, as if printed on paper.
                     sum += 20 + 200.0 * tag.at(u, v) / 255;
                     ++covered;
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A source of bytes that a reader can check: `size` of them.
+// A source of `size` bytes that a reader can check.
 #include "work.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes on what its first input has, after so much computing:
-// `burn_us` microseconds of CPU time. Checks what `bytes` made.
+// Passes its first input on after computing for `burn_us` microseconds of CPU time. Checks the data
+// of `bytes`.
 #include <time.h>
 
 #include "work.hpp"

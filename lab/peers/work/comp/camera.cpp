@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of a video, a folder of images or the synthetic drive, again and again.
+// Frames of a video, a folder of images or the synthetic drive, in a loop.
 //
-// Parameters: `source` (as ComP's camera has it: a file, a folder, `synthetic`), `preload` (frames
-// that are decoded beforehand and then only copied; 0: each frame is decoded when it is due).
+// Parameters: `source` (as in ComP's camera: a file, a folder, `synthetic`), `preload` (number of
+// frames that are decoded before the run and then only copied; 0: each frame is decoded when it is
+// due).
 #include "frame_source.hpp"
 #include "messages.hpp"
 

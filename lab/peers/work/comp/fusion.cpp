@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One scene out of tracks, lanes and detections: inputs in this order.
+// Fuses tracks, lanes and detections, inputs in this order, into one scene.
 //
 // Parameters: `lane_width_m`.
 #include "fusion.hpp"

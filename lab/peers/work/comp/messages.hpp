@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the works of this folder say to one another: the values
-// of the example's algorithms, one after the other.
+// Messages between the works of this folder: the values of the example's algorithms, one after the
+// other.
 #pragma once
 
 #include <opencv2/core.hpp>
@@ -12,7 +12,7 @@ namespace comp {
 
 /// Pixels follow, BGR, 8 bits a channel, without gaps.
 struct FrameHead {
-    /// Of the recording's own clock, so that what is skipped counts as time.
+    /// Time on the recording's own clock, so that skipped frames count as time.
     std::int64_t time_ns = 0;
     std::int32_t width = 0;
     std::int32_t height = 0;
@@ -20,7 +20,7 @@ struct FrameHead {
 
 inline constexpr int most_pixels_a_side = 16'384;
 
-/// The frame where it lies.
+/// Returns the frame in place, without a copy.
 inline cv::Mat frame_of(work::Reader& in, const FrameHead& head) {
     if (head.width <= 0 || head.height <= 0 || head.width > most_pixels_a_side ||
         head.height > most_pixels_a_side) {
@@ -33,7 +33,7 @@ inline cv::Mat frame_of(work::Reader& in, const FrameHead& head) {
     return {head.height, head.width, CV_8UC3, const_cast<unsigned char*>(pixels.data())};
 }
 
-/// What is made of a frame begins with this.
+/// Head of the results of a frame.
 struct ResultHead {
     std::int64_t time_ns = 0;
     std::int32_t width = 0;

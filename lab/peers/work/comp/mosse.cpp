@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows vehicles with MOSSE filters, started and restarted by
-// the newest detections: inputs frames, detections.
+// Tracks vehicles with MOSSE filters, which the newest detections start and restart. Inputs:
+// frames, detections.
 //
 // Parameters: `lost_psr`, `opencv_threads`.
 #include "messages.hpp"

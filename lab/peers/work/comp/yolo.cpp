@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vehicles in frames, by a neural network, or classically if
-// there is none: `network` in the report says which.
+// Detects vehicles in frames with a neural network, or classically if there is none; `network` in
+// the report shows which.
 //
-// Parameters: `model`, `weights`, `names` (paths, as ComP's detector has them), `min_confidence`,
+// Parameters: `model`, `weights`, `names` (paths, as in ComP's detector), `min_confidence`,
 // `opencv_threads`.
 #include "messages.hpp"
 #include "vehicle_detector.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the works of this folder say to one another. Metres and
-// radians; x forward, y left, z up; vehicle coordinates, except where the street's are meant.
+// Messages between the works of this folder. Metres and radians; x forward, y left, z up; in
+// vehicle coordinates unless the street's are named.
 #pragma once
 
 #include <cmath>
@@ -16,23 +16,23 @@ struct Point {
     float x, y, z, intensity;
 };
 
-/// Where the vehicle is in the street.
+/// Pose of the vehicle in the street.
 struct Pose {
     double x = 0, y = 0, yaw = 0;
 };
 
 inline double distance(const Pose& a, const Pose& b) { return std::hypot(a.x - b.x, a.y - b.y); }
 
-/// The head of a cloud.
+/// Head of a cloud.
 struct CloudHead {
     /// Actual pose of the scan, used only to check the result.
     Pose truth;
-    /// As estimated; zero before that.
+    /// Estimated pose; zero before the estimate.
     Pose estimate;
     std::uint64_t points = 0;
 };
 
-/// An obstacle's extent.
+/// Extent of an obstacle.
 struct Box {
     float min[3];
     float max[3];
@@ -44,7 +44,7 @@ struct BoxesHead {
     std::uint64_t boxes = 0;
 };
 
-/// What the vehicle does next.
+/// Next action of the vehicle.
 struct Decision {
     Pose estimate;
     double speed_mps = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the vehicle in the street: PCL's Normal Distributions
-// Transform of a scan against the street's map. Passes the cloud on, with the pose.
+// Localizes the vehicle in the street: PCL's Normal Distributions Transform of a scan against the
+// street's map. Passes the cloud on with the pose.
 //
-// Parameters: `cloud` (of the map, as of the source), `resolution_m`, `step_m`, `epsilon_m`,
-// `iterations` (as PCL has them), `map_leaf_m` (grid by which the map is thinned out).
+// Parameters: `cloud` (of the map, the same as that of the source), `resolution_m`, `step_m`,
+// `epsilon_m`, `iterations` (as in PCL), `map_leaf_m` (grid for thinning out the map).
 #include <pcl/filters/voxel_grid.h>
 #include <pcl/registration/ndt.h>
 
@@ -37,7 +37,7 @@ public:
         street::read_cloud(work::input(call, 0), head, points_);
         ndt_.setInputSource(street::to_pcl(points_));
         street::Cloud aligned;
-        // Begins where the scan before was.
+        // Starts from the previous pose.
         ndt_.align(aligned, guess_);
         const Eigen::Matrix4f found = ndt_.getFinalTransformation();
         head.estimate = {found(0, 3), found(1, 3), std::atan2(found(1, 0), found(0, 0))};

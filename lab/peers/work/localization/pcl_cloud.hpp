@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clouds as PCL has them.
+// Clouds in PCL's types.
 #pragma once
 
 #include <pcl/point_cloud.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds obstacles: removes the ground (PCL's RANSAC plane), clusters the rest (PCL's Euclidean
-// clustering), and puts boxes around it: one for each tile of an obstacle, so that the box of a
-// winding wall does not cover the road.
+// Detects obstacles: removes the ground (PCL's RANSAC plane), clusters the remaining points (PCL's
+// Euclidean clustering), and computes a box for each tile of an obstacle. With a box for each whole
+// obstacle, the box of a winding wall would cover the road.
 //
-// Parameters: `ground_m` (how near to the plane is ground), `tolerance_m` (between points of one
-// obstacle), `least_points` (of an obstacle), `tile_m`.
+// Parameters: `ground_m` (maximum distance of the ground from the plane), `tolerance_m` (between
+// points of one obstacle), `least_points` (of an obstacle), `tile_m`.
 #include <pcl/filters/extract_indices.h>
 #include <pcl/kdtree/kdtree.h>
 #include <pcl/search/kdtree.h>

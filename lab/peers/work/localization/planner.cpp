@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides how to go on: which of some parallel paths keeps the greatest distance from the
-// obstacles, and how fast it can be driven.
+// Plans the next move: chooses among parallel paths the one with the greatest distance from the
+// obstacles, and its speed.
 //
 // Parameters: `heading_deg` (of the street, in the vehicle's coordinates), `speed_mps` (wanted),
 // `brake_mps2`, `width_m` (of the vehicle).
@@ -14,7 +14,7 @@ namespace {
 constexpr std::array offsets_m{0.0, -0.5, 0.5, -1.0, 1.0, -1.5, 1.5};
 constexpr double horizon_m = 40;
 constexpr double step_m = 0.5;
-/// How far a path takes to come to its offset.
+/// Length along which a path reaches its offset.
 constexpr double swing_m = 10;
 /// More clearance than this makes no path better.
 constexpr double enough_m = 1.0;
@@ -61,7 +61,7 @@ public:
     }
 
 private:
-    /// How far a path is free, and how near obstacles come to it until there.
+    /// Returns the free length of a path, and the smallest distance of obstacles along it.
     std::pair<double, double> look_along(double offset) const {
         double clearance = enough_m * 2;
         for (double way = 2; way < horizon_m; way += step_m) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a scan to what lies around the vehicle, without the
-// vehicle itself, and thins it out with PCL's voxel grid.
+// Cuts a scan to the surroundings of the vehicle, without the vehicle itself, and thins it out with
+// PCL's voxel grid.
 //
-// Parameters: `range_m` (to each side), `vehicle_m` (nothing nearer), `height_m` (nothing higher),
-// `leaf_m` (of the grid).
+// Parameters: `range_m` (to each side), `vehicle_m` (minimum distance), `height_m` (maximum
+// height), `leaf_m` (of the grid).
 #include <pcl/filters/voxel_grid.h>
 
 #include "pcl_cloud.hpp"

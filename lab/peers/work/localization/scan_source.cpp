@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans of a street by a vehicle that drives through it, forth
-// and back. Sample n depends on n alone.
+// Scans of a street by a vehicle that drives through it, forth and back. Sample n depends only on
+// n.
 //
-// Parameters: `cloud` (path of a PLY; empty: a street that is made up), `travel_x_m`, `travel_y_m`
-// (how far it goes in the street's coordinates), `turn_deg` (how far it turns), `period` (samples
+// Parameters: `cloud` (path of a PLY; empty: a generated street), `travel_x_m`, `travel_y_m`
+// (travelled distance in the street's coordinates), `turn_deg` (turned angle), `period` (samples
 // for forth and back), `noise_m` (of each coordinate, uniform).
 #include <numbers>
 #include <random>
@@ -21,7 +21,7 @@ public:
           turn_(parameters.get("turn_deg", 3.0, -45.0, 45.0) * std::numbers::pi / 180),
           period_(parameters.get<std::uint64_t>("period", 120, 2, 1'000'000)) {
         const auto most = static_cast<float>(parameters.get("noise_m", 0.01, 0.0, 1.0));
-        // More than a scan has coordinates, so that scans differ by where they begin in it.
+        // More than a scan has coordinates, so that scans differ by their starting point in it.
         std::mt19937 random(7);
         noise_.resize(3 * points_.size() + 4096);
         for (auto& n : noise_) n = most * (static_cast<float>(random()) / 2147483648.0F - 1.0F);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_points = 10'000'000;
 constexpr double no_return_m = 0.5;
-/// How far the street that is made up is seen in all detail.
+/// Distance up to which the generated street is seen in all detail.
 constexpr double dense_m = 4;
 
 /// A street of 80 m along y with houses, lamp posts and parked cars, seen from its middle by a
@@ -19,10 +19,10 @@ constexpr double dense_m = 4;
 std::vector<Point> made_up() {
     std::mt19937 random(20'260);
     std::vector<Point> points;
-    // Distributions differ between standard libraries; this does not.
+    // Distributions differ between standard libraries; this function does not.
     const auto share = [&] { return static_cast<double>(random()) / 4294967296.0; };
     const auto add = [&](double along, double aside, double up) {
-        // A scanner's beams spread: twice as far away, a surface has a quarter of the points.
+        // A scanner's beams spread: at twice the distance, a surface has a quarter of the points.
         const double far = std::max(dense_m, std::hypot(along, aside));
         if (share() > dense_m * dense_m / (far * far)) return;
         points.push_back({static_cast<float>(aside), static_cast<float>(-along),
@@ -35,8 +35,8 @@ std::vector<Point> made_up() {
         }
     };
     for (int i = 0; i < 150'000; ++i) add(-40 + 80 * share(), -6 + 12 * share(), 0.02 * share());
-    // Houses of different widths and depths: a street of one long wall would say nothing about
-    // where along it one is.
+    // Houses of different widths and depths: along one long wall, the position could not be
+    // determined.
     for (double side : {-1.0, 1.0}) {
         for (double x = -40; x < 40;) {
             const double width = 4 + 6 * share(), y = side * (6.5 + 3 * share()),

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub(crate) const SOURCE_CLASS: &str = "Source";
-/// Only reads; not in the chain.
+/// Class that only reads; not in the chain.
 pub(crate) const READER_CLASS: &str = "Reader";
 pub(super) const STAGE_CLASS: &str = "Stage";
 pub(super) const PERIODIC_CLASS: &str = "Periodic";
@@ -26,8 +26,7 @@ pub(super) const END_CLASS: &str = "End";
 /// Maximum number of recorded commands: an hour of them.
 const ROOM: usize = 200_000;
 
-/// A command that descends from a scan that none before did: when it was published, and where its
-/// age went.
+/// First command that descends from a scan: its publish time, and the parts of its age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instance {
     pub(super) time_ns: u64,
@@ -38,12 +37,12 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// As words of a file.
+    /// Returns it as words of a file.
     fn words(self) -> [u64; 5] {
         [self.time_ns, self.latency_ns, self.idle_ns, self.communication_ns, self.computation_ns]
     }
 
-    /// From the bytes of a file; what is behind the last whole one is left out.
+    /// Reads the bytes of a file; an incomplete last one is left out.
     pub(super) fn read_all(bytes: &[u8]) -> Vec<Self> {
         let (words, _) = bytes.as_chunks::<8>();
         let (rows, _) = words.as_chunks::<5>();
@@ -56,7 +55,7 @@ impl Instance {
     }
 }
 
-/// Makes the components; the path of a library is of no meaning.
+/// Factory of the components; the path of a library is ignored.
 pub(crate) struct Builtin;
 
 impl ComponentLoader for Builtin {
@@ -153,7 +152,7 @@ fn integer(io: &ComponentIo, name: &str) -> u64 {
     }
 }
 
-/// Part that all classes have in common.
+/// Common part of all classes.
 struct Worker {
     work: Crunch,
     bytes: usize,
@@ -176,7 +175,7 @@ impl Worker {
     fn publish(&self) -> Result<(), ComponentFailure> {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let mut loan = output.loan(self.bytes).map_err(failure)?;
-        // Messages are made: memory is written.
+        // Messages are real: their memory is written.
         loan.payload_mut().fill(1);
         output.publish(loan).map_err(failure)?;
         Ok(())
@@ -195,8 +194,8 @@ impl Component for Stage {
     }
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
-        // A timer's inputs are read; before the first sample there is no input, and the call does
-        // not count.
+        // The inputs of a timer are read. Before the first sample there is no input, and the call
+        // does not count.
         let _sample = invocation.read(0);
         let worker = self.worker.get().ok_or_else(|| failure("not initialised"))?;
         worker.work.run();
@@ -220,7 +219,7 @@ impl Component for Reader {
     fn shutdown(&self) {}
 }
 
-/// Publishes from a thread of its own, as a driver does whose device has the clock.
+/// Publishes from a thread of its own, like a driver of a device with its own clock.
 #[derive(Default)]
 struct Source {
     running: Mutex<Option<(StopHandle, JoinHandle<()>)>>,
@@ -236,10 +235,10 @@ impl Component for Source {
             while !inside.is_stopping() {
                 crate::record::sleep_until(due.0);
                 if worker.publish().is_err() {
-                    // Its loans all come back, so there is no other reason than the end.
+                    // All its loans come back, so the run has ended.
                     return;
                 }
-                // What was missed while the machine stood still is not caught up on.
+                // Messages missed while the machine stood still are not sent later.
                 while due <= MonotonicNs::now() {
                     due = due + period;
                 }
@@ -301,22 +300,20 @@ impl Component for End {
             .find(|o| o.topic == topic.id())
             .map(|o| o.source_newest)
         else {
-            // Of before the first scan.
+            // From before the first scan.
             return Ok(());
         };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if scan > seen.newest_scan && seen.instances.len() < ROOM {
             seen.newest_scan = scan;
-            // The age of what was just published, by the arithmetic with which Driveline itself has
-            // stamped it.
+            // Age of the published sample, computed in the same way as Driveline's stamp.
             let mut lineage = Lineage::start(invocation.start());
             lineage.inherit(sample.header(), Arrival::Triggered);
             let mut header =
                 SampleHeader { publish_time: MonotonicNs::now(), ..SampleHeader::default() };
             lineage.stamp(&mut header, topic.id(), None, 1);
             if let Some(o) = header.origins.as_slice().iter().find(|o| o.topic == topic.id()) {
-                // All of the chain is on this host: with its one clock nothing takes a negative
-                // time.
+                // The whole chain is on this host, with one clock, so times are not negative.
                 let ns = |ns: i64| u64::try_from(ns).map_err(failure);
                 seen.instances.push(Instance {
                     time_ns: header.publish_time.0,
@@ -334,7 +331,7 @@ impl Component for End {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> =
             seen.instances.iter().flat_map(|i| i.words()).flat_map(u64::to_le_bytes).collect();
-        // If it is missing, the reader of the results notices.
+        // If it is missing, the reader of the results reports it.
         let _ = self
             .account
             .get()

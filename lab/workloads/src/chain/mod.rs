@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A chain of 17 callbacks over eight modules of an automated vehicle, among the nodes that such a
-//! vehicle has besides.
+//! A chain of 17 callbacks over eight modules of an automated vehicle, among the other nodes of
+//! such a vehicle.
 //!
-//! Modules are run by Driveline's own launcher from a graph file that is made for the run:
-//! everything in one process, or a process for each module. Every other way to run modules is
-//! another launcher of the same file.
+//! Driveline's own launcher runs the modules from a graph file that is made for the run: all in one
+//! process, or a process for each module. Other ways of running modules would be other launchers of
+//! the same file.
 //!
 //! An instance of the chain is a scan of the lidar that reached the end: the first command that
-//! descends from it. How its age splits into idle, communication and computation is what
-//! Driveline's headers say.
+//! descends from it. Driveline's headers split its age into idle, communication and computation.
 
 mod component;
 mod plan;
@@ -42,17 +41,17 @@ use std::time::Duration;
 
 /// Subject of the series of the whole chain.
 const CHAIN: &str = "chain";
-/// Work is a multiple of this.
+/// Unit of work: work is a multiple of it.
 const UNIT: Duration = Duration::from_micros(100);
 
 /// Assignment of components to processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Deployment {
-    /// One for everything; samples move as pointers.
+    /// One process for all components; samples move as pointers.
     #[default]
     SingleProcess,
-    /// One for each module; samples between modules move through shared memory.
+    /// One process for each module; samples between modules move through shared memory.
     ProcessPerModule,
 }
 
@@ -62,15 +61,16 @@ pub(crate) enum Deployment {
 pub(crate) struct Chain {
     /// Assignment of components to processes.
     deployment: Deployment,
-    /// Nodes besides the chain's 14 and the lidar; with 176, modules have the published sizes.
+    /// Number of nodes in addition to the chain's 14 and the lidar; with 176, modules have the
+    /// published sizes.
     #[schemars(range(max = 800))]
     background_nodes: u32,
-    /// Part of the CPUs that chain and background keep busy together. The chain alone takes about
-    /// half a CPU.
+    /// Share of the CPUs that chain and background use together. The chain alone uses about half a
+    /// CPU.
     #[schemars(range(min = 0.0, max = 4.0))]
     load: f64,
-    /// Threads of each module's executor; modules that share a process keep theirs, so that
-    /// processes are all that differs.
+    /// Threads of each module's executor. Modules that share a process keep their threads, so that
+    /// only the processes differ.
     #[schemars(range(min = 1, max = 256))]
     threads: u32,
 }
@@ -93,7 +93,8 @@ pub(crate) fn classes(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
 
 impl Experiment for Chain {
     const NAME: &'static str = "chain";
-    const DESCRIPTION: &'static str = "A chain of 17 callbacks over 8 modules among 176 background nodes, in one process or a process each";
+    const DESCRIPTION: &'static str = "A chain of 17 callbacks over 8 modules among 176 \
+         background nodes, in one process or a process each";
 
     fn verify(&self) -> Result<()> {
         ensure!(
@@ -130,10 +131,10 @@ impl Experiment for Chain {
                 loaded.diagnostics.render(Colour::No)
             );
         };
-        // A chain without one of its modules measures something else.
+        // Without one of its modules, the chain would measure something else.
         graph.modules.iter_mut().for_each(|m| m.restart.on_exhausted = Some(OnExhausted::Stop));
         let options = LaunchOptions {
-            // What is not matched by then makes the run one that does not count.
+            // A run with unmatched endpoints after this time is invalid.
             matched_within: Duration::from_secs(60),
             host_arguments: vec![WORKLOAD_COMMAND.into(), HOST.into()],
             ..LaunchOptions::new(
@@ -188,7 +189,7 @@ struct Observer {
     said: Vec<String>,
 }
 
-/// A run that was observed to its end.
+/// Result of a run that was observed to its end.
 struct Observed {
     observations: Observations,
     window: Window,
@@ -228,7 +229,7 @@ impl Observer {
 
 impl Sink for Observer {
     fn output(&mut self, module: &str, _: Stream, line: &str) {
-        // The last few are enough to know why something failed.
+        // The last few lines show why something failed.
         if self.said.len() >= 20 {
             self.said.remove(0);
         }

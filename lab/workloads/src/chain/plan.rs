@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Greatest part by which a timer's period differs from its nominal one: timers of different nodes
-/// drift past each other.
+/// Maximum relative difference between a timer's period and its nominal one: timers of different
+/// nodes drift.
 const UNSYNCHRONISED: f64 = 0.005;
-/// Part of a CPU that no background callback may take for one call, so that the rate and not a
-/// single node makes the load.
+/// Maximum time of one call of a background callback, so that the load comes from the rate and not
+/// from a single node.
 const LONGEST_WORK: Duration = Duration::from_millis(10);
 
 /// One component.
@@ -59,12 +59,12 @@ impl Plan {
         Self { nodes }
     }
 
-    /// CPUs that it keeps busy.
+    /// Returns the number of CPUs that it uses.
     pub(super) fn load(&self) -> f64 {
         load(&self.nodes)
     }
 
-    /// The graph file that runs it. `library` is any file: the host has the components compiled in.
+    /// Returns the graph file. `library` is any file: the host has the components compiled in.
     pub(super) fn graph(
         &self,
         with: &Chain,
@@ -214,7 +214,7 @@ fn chain(random: &mut Random) -> Vec<Node> {
     nodes
 }
 
-/// Background nodes of each module, in the published proportion.
+/// Returns the number of background nodes of each module, in the published proportion.
 pub(super) fn shares(count: u32) -> [u32; MODULES.len()] {
     let own = |module: &str| {
         let nodes: std::collections::BTreeSet<_> =
@@ -224,7 +224,7 @@ pub(super) fn shares(count: u32) -> [u32; MODULES.len()] {
     let free = MODULES.map(|(module, nodes)| nodes - own(module));
     let all: u32 = free.iter().sum();
     let mut shares = free.map(|n| n * count / all);
-    // The remainder of the rounding, to the components that lost most by it.
+    // The rounding error goes to the components that lost most by it.
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(free[i] * count % all));
     for &i in order.iter().take((count - shares.iter().sum::<u32>()) as usize) {
@@ -233,8 +233,8 @@ pub(super) fn shares(count: u32) -> [u32; MODULES.len()] {
     shares
 }
 
-/// Nodes that publish at their own times, that relay what comes, and that read what came at their
-/// own times.
+/// Makes nodes that publish at their own times, that relay messages, and that read messages at
+/// their own times.
 fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
     const PERIODS_MS: [u64; 6] = [20, 50, 100, 100, 200, 500];
     let mut nodes: Vec<Node> = Vec::new();
@@ -245,7 +245,7 @@ fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
                 Duration::from_millis(PERIODS_MS[(k as usize + module.len()) % PERIODS_MS.len()])
             };
             let own = &nodes[first..];
-            // Mostly from the own module, sometimes from any of those before.
+            // Mostly from the own module, sometimes from any of the earlier ones.
             let from = if own.is_empty() || random.share() < 0.2 { nodes.as_slice() } else { own };
             let source =
                 from.get((random.share() * from.len() as f64) as usize).filter(|_| k % 3 != 0);
@@ -260,9 +260,9 @@ fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
                 period: nominal.map(|p| unsynchronised(p, random)),
                 input: source.map(|s| s.output.clone()),
                 output: format!("background/{module}/{k}"),
-                // From 1 to 128 kB, each doubling as likely.
+                // From 1 to 128 kB; each doubling is equally likely.
                 bytes: (1000.0 * 2f64.powf(7.0 * random.share())) as u32,
-                // For now a weight.
+                // A weight at this point.
                 work: Duration::from_secs_f64(0.5 + random.share()),
             });
         }
@@ -274,7 +274,7 @@ fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
     nodes
 }
 
-/// The graph as a file: JSON is YAML, without what is not there.
+/// Returns the graph as a file: JSON is valid YAML. Unset keys are left out.
 pub(crate) fn text(graph: &GraphFile) -> Result<String> {
     fn without_nulls(value: &mut Value) {
         match value {
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn background_nodes_are_shared_out_as_published() {
-        // 191 less the chain's 14 and the lidar.
+        // 191 minus the chain's 14 and the lidar.
         assert_eq!(shares(176).iter().sum::<u32>(), 176);
         let with_own: Vec<u32> = MODULES
             .iter()
@@ -334,7 +334,7 @@ mod tests {
             assert_eq!(outputs.len(), p.nodes.len());
             assert!(p.nodes.iter().filter_map(|n| n.input.as_deref()).all(|i| outputs.contains(i)));
             let asked = 0.5 * with.cpus() as f64;
-            // Less only if the chain alone is more, or works of the background were cut.
+            // Less only if the chain alone needs more, or if works of the background were cut.
             assert!(
                 (p.load() - asked).abs() < 0.05 * asked || with.cpus() > 4 || asked < 0.6,
                 "{} {asked}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The chain of 17 callbacks, the modules, and how many nodes each has.
+//! The chain of 17 callbacks, the modules, and their numbers of nodes.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ pub(super) const MODULES: [(&str, u32); 8] = [
     ("system", 21),
 ];
 
-/// The lidar, with whose scans instances of the chain begin. A node of `sensing`, but no callback.
+/// The lidar, whose scans start instances of the chain. A node of `sensing` without a callback.
 pub(super) const SOURCE: &str = "lidar_driver";
 pub(super) const SOURCE_TOPIC: &str = "lidar/points";
 pub(super) const SOURCE_PERIOD: Duration = Duration::from_millis(100);
 pub(super) const SOURCE_BYTES: u32 = 128_000;
-/// The callback with which they end.
+/// The callback that ends them.
 pub(super) const END: &str = "vehicle_cmd_gate";
 
 /// Trigger of a callback.
@@ -32,7 +32,7 @@ pub(super) enum When {
     Timer(u32),
 }
 
-/// A callback of the chain. Its input is the output of the one before.
+/// A callback of the chain. Its input is the output of the previous one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Callback {
     pub(super) component: &'static str,
@@ -56,8 +56,8 @@ const fn on(
     Callback { component: node, node, module, when: When::Message(message), output, bytes, work_us }
 }
 
-/// Nodes that have a timer behind their message are two components: the data that the first keeps
-/// for the second is a topic, so that its waiting time there counts as idle.
+/// A node with a timer after its message has two components: the data that the first keeps for the
+/// second is a topic, so that its waiting time there counts as idle.
 const fn part(component: &'static str, callback: Callback) -> Callback {
     Callback { component, ..callback }
 }
@@ -73,8 +73,8 @@ const fn timer(
     Callback { component: node, node, module, when: When::Timer(period_ms), output, bytes, work_us }
 }
 
-/// Messages and nodes are the published ones; periods, lengths within 1 to 128 kB and work are not
-/// published, and chosen.
+/// Messages and nodes are the published ones. Periods, lengths within 1 to 128 kB and work are not
+/// published, and chosen here.
 pub(super) const CHAIN: [Callback; 17] = [
     on("PointCloud2+Indices", "filter", "sensing", "lidar/filtered", 64_000, 4000),
     on("PointCloud2", "ndt_scan_matcher", "localization", "localization/pose", 1000, 12_000),
@@ -139,18 +139,21 @@ mod tests {
 
     #[test]
     fn the_chain_is_exactly_the_published_one() {
-        let told: Vec<String> = CHAIN
+        let described: Vec<String> = CHAIN
             .iter()
             .map(|c| match c.when {
                 When::Message(m) => format!("{m} {}", c.node.replace('_', "")),
                 When::Timer(_) => format!("timer {}", c.node.replace('_', "")),
             })
             .collect();
-        let published = "PointCloud2+Indices→Filter · PointCloud2→NDTScanMatcher · PoseWithCovariance→EKFLocalizer · \
-            timer EKFLocalizer · Odometry→StopFilter · Odometry→BehaviorPathPlanner · timer BehaviorPathPlanner · \
-            PathWithLaneId→BehaviorVelocityPlanner · Path→ObstacleAvoidancePlanner · Trajectory→ObstacleVelocityLimiter · \
-            Trajectory→ObstacleStopPlanner · Trajectory→ScenarioSelector · Trajectory→MotionVelocitySmoother · \
-            Trajectory→PlanningValidator · Trajectory→Controller · timer Controller · AckermannControl→VehicleCmdGate";
+        let published = "PointCloud2+Indices→Filter · PointCloud2→NDTScanMatcher · \
+            PoseWithCovariance→EKFLocalizer · timer EKFLocalizer · Odometry→StopFilter · \
+            Odometry→BehaviorPathPlanner · timer BehaviorPathPlanner · \
+            PathWithLaneId→BehaviorVelocityPlanner · Path→ObstacleAvoidancePlanner · \
+            Trajectory→ObstacleVelocityLimiter · Trajectory→ObstacleStopPlanner · \
+            Trajectory→ScenarioSelector · Trajectory→MotionVelocitySmoother · \
+            Trajectory→PlanningValidator · Trajectory→Controller · timer Controller · \
+            AckermannControl→VehicleCmdGate";
         let published: Vec<String> = published
             .split(" · ")
             .map(|step| {
@@ -159,7 +162,7 @@ mod tests {
                 format!("{message} {}", node.to_lowercase())
             })
             .collect();
-        assert_eq!(told, published);
+        assert_eq!(described, published);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The writing and the reading process.
+//! The writing process and the reading process.
 
 use super::payload::{Stamp, fill, verify};
 use crate::orders::{Assignment, Order, Said, Superior, say, wait_matched};
@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 const ENCODING: &str = "faults";
-const TOPICS: [&str; 2] = ["frames", "beside"];
+/// Topic with the faults, and topic without.
+pub(super) const TOPICS: [&str; 2] = ["frames", "beside"];
 /// Samples that a reader may hold at once.
 pub(super) const HELD: u32 = 1;
 /// A reader with an order to end waits for samples until none came for this long.
@@ -22,17 +23,17 @@ const DRAINED: Duration = Duration::from_millis(100);
 /// Position of the newest sample's number in a segment; see `docs/protocols/shm.md`.
 const NEWEST: std::ops::Range<usize> = 64..72;
 
-/// A writer, and what it writes.
+/// A writer and its samples.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FaultWriter {
     pub(super) topic: String,
     pub(super) epoch: u64,
     pub(super) payload_bytes: usize,
     pub(super) period_ns: u64,
-    /// Samples that all readers together hold. Memory for each is reserved, which is part of a
-    /// writer's recovery.
+    /// Number of samples that all readers together hold. Memory for each is reserved, which is part
+    /// of a writer's recovery.
     pub(super) pins: u32,
-    /// Readers that it waits for before it is ready.
+    /// Number of readers for which it waits before it is ready.
     pub(super) wait_for: usize,
 }
 
@@ -82,8 +83,8 @@ impl FaultWriter {
     }
 }
 
-/// Fills this process's segment with random bytes. Through the kernel's window on it, as a
-/// stray pointer would.
+/// Fills this process's segment with random bytes, through a mapping of the kernel, as a stray
+/// pointer would.
 fn scribble(random: &mut Random, the_newest_too: bool) -> Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps").context("cannot find the segment")?;
     let segment = |line: &str| {
@@ -165,9 +166,9 @@ impl FaultReader {
         let (mut received, mut missed, mut broken) = (0u64, 0u64, 0u64);
         let mut epoch = None;
         loop {
-            let told = ending.load(Relaxed);
+            let must_end = ending.load(Relaxed);
             if !subscription.wait(Some(DRAINED), WaitMode::Block)? {
-                if told {
+                if must_end {
                     break;
                 }
                 continue;
@@ -212,12 +213,12 @@ impl FaultReader {
     }
 }
 
-/// Returns the function with which a thread reports the first sample of an epoch: only of the topic
-/// that has the faults.
+/// Returns the function with which a thread reports the first sample of an epoch. It reports only
+/// samples of the topic with the faults.
 fn superior_says(topic: &str) -> impl Fn(u64, u64) + Send + 'static {
-    let tells = topic == TOPICS[0];
+    let has_faults = topic == TOPICS[0];
     move |epoch, time_ns| {
-        if tells {
+        if has_faults {
             say(&Said::First { epoch, time_ns });
         }
     }

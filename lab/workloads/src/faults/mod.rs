@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Faults while samples flow: a writer is killed, a reader is killed, a writer's shared memory is
-//! filled with nonsense.
+//! Faults while samples flow: a writer is killed, a reader is killed, or a writer's shared memory
+//! is filled with random bytes.
 //!
 //! Readers read two topics: `frames`, whose writer (or one of whose readers) is the victim, and
-//! `beside`, with a writer that has no faults. Each sample carries its epoch, which a fault begins;
-//! every byte of it is verified. Observations: the time until each reader has a whole sample of the
-//! new epoch, that no sample ever was torn, and that no other reader is delayed.
+//! `beside`, with a writer that has no faults. Each sample has the number of its epoch, which a
+//! fault begins; every byte of it is verified. Observations: the time until each reader has an
+//! undamaged sample of the new epoch, that no sample is ever torn, and that no other reader is
+//! delayed.
 
 mod ends;
 mod payload;
@@ -27,24 +28,25 @@ use std::time::Duration;
 
 /// Maximum wait for a recovery before the next fault.
 const RECOVERY: Duration = Duration::from_secs(5);
-/// Samples count as received during a fault until all have recovered, and at least this long.
+/// Minimum time after a fault in which samples count as received during the fault. It lasts until
+/// all have recovered.
 const AFTERMATH: Duration = Duration::from_millis(100);
-/// Time for which a writer whose memory was damaged may go on before it is restarted, as a
-/// supervisor would.
+/// Time for which a writer with damaged memory may continue before it is restarted, as by a
+/// supervisor.
 const RESTART_AFTER: Duration = Duration::from_millis(250);
 
 /// Kind of fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Fault {
-    /// The writer gets SIGKILL and is started again at once.
+    /// The writer gets SIGKILL and is restarted at once.
     #[default]
     WriterKilled,
-    /// The last reader gets SIGKILL and is started again at once.
+    /// The last reader gets SIGKILL and is restarted at once.
     ReaderKilled,
-    /// The writer fills its segment with random bytes, in every other fault also the word that says
-    /// which sample is the newest, and goes on. If no reader gets anything whole within 250 ms it
-    /// is restarted.
+    /// The writer fills its segment with random bytes and continues. In every other fault that
+    /// includes the word with the newest sample. If no reader gets an undamaged sample within 250
+    /// ms, the writer is restarted.
     RegionCorrupted,
 }
 
@@ -82,7 +84,8 @@ impl Default for Faults {
 
 impl Experiment for Faults {
     const NAME: &'static str = "faults";
-    const DESCRIPTION: &'static str = "Writer killed, reader killed or shared memory damaged while others go on: recovery, torn samples";
+    const DESCRIPTION: &'static str = "Writer killed, reader killed or shared memory damaged while \
+         others go on: recovery, torn samples";
 
     fn verify(&self) -> Result<()> {
         ensure!(
@@ -168,7 +171,7 @@ impl<'a> Scene<'a> {
         Ok(Self { with, children, window, readers, writer, bystander })
     }
 
-    /// Injects a fault and waits until it is over; returns its time.
+    /// Injects a fault and waits until it is over. Returns its time.
     fn fault(&mut self, epoch: u64, o: &mut Observations) -> Result<u64> {
         match self.with.fault {
             Fault::WriterKilled => {
@@ -184,7 +187,7 @@ impl<'a> Scene<'a> {
                     .children
                     .start_ready(&reader_name(last as u32), self.with.reader(last as u32))?;
                 self.children.begin(self.readers[last], self.window);
-                // The first sample that it gets is of the epoch that never ended.
+                // The epoch has not changed, so its first sample is of the same epoch.
                 self.recovery(last..last + 1, 0, at, RECOVERY, o)?;
                 Ok(at)
             }
@@ -233,8 +236,8 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Notes how long after the fault each reader had its first whole sample; gives those who had
-    /// none in time.
+    /// Records the time after the fault at which each reader had its first undamaged sample.
+    /// Returns the readers that had none in time.
     fn wait_for_first(
         &mut self,
         of: impl IntoIterator<Item = usize>,
@@ -281,8 +284,8 @@ impl<'a> Scene<'a> {
         let take = |o: &mut Observations, name: &str| o.counters.remove(name).unwrap_or(0);
         let sent = take(o, "frames sent");
         o.counters.insert("frames sent by the last writer".into(), sent);
-        let (frames, beside) = (take(o, "frames not whole"), take(o, "beside not whole"));
-        // What a writer does to its own memory while it is read is no torn sample of the transport.
+        let [frames, beside] = ends::TOPICS.map(|topic| take(o, &format!("{topic} not whole")));
+        // Damage by a writer to its own memory during a read is not a torn sample of the transport.
         let (torn, damaged) = if self.with.fault == Fault::RegionCorrupted {
             (beside, frames)
         } else {
@@ -290,12 +293,18 @@ impl<'a> Scene<'a> {
         };
         o.counters.insert("torn samples".into(), torn);
         o.counters.insert("damaged samples delivered".into(), damaged);
-        // Readers that lived through it all account for every sample that was not the victim's.
-        let [sent, got, missed] = ["beside sent", "beside received", "beside missed"]
-            .map(|c| o.counters.get(c).copied().unwrap_or(0));
+        // Readers that were never restarted account for every sample of the other writer.
+        let count = |what: &str| {
+            let name = format!("{} {what}", ends::TOPICS[1]);
+            o.counters.get(&name).copied().unwrap_or(0)
+        };
+        let [sent, got, missed] = ["sent", "received", "missed"].map(count);
         let lived = self.readers.len() as u64;
         if self.with.fault != Fault::ReaderKilled && sent * lived != got + missed {
-            o.invalid.push(format!("the account does not close: {sent} sent to {lived} readers, {got} received, {missed} missed"));
+            o.invalid.push(format!(
+                "the account does not close: {sent} sent to {lived} readers, {got} received, \
+                 {missed} missed"
+            ));
         }
         Ok(())
     }
@@ -312,8 +321,8 @@ impl Faults {
             epoch,
             payload_bytes: self.payload_bytes as usize,
             period_ns: (self.period_ms * 1e6) as u64,
-            // And one for a reader that comes before the kernel has reported the death of the
-            // reader that it replaces.
+            // One more for a reader that starts before the kernel has reported the death of its
+            // predecessor.
             pins: ends::HELD * (self.readers + 1),
             wait_for: wait_for as usize,
         })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Payloads of which every byte can be verified.
+//! Payloads in which every byte can be verified.
 
 const MAGIC: u64 = 0x6674_6c75_6166_7664;
 const HEAD: usize = 4;
@@ -25,7 +25,7 @@ pub(super) fn fill(payload: &mut [u8], stamp: Stamp) {
     tail.fill(stamp.number as u8);
 }
 
-/// Returns the stamp of a payload, if all of it is from one filling.
+/// Returns the stamp of a payload if all of it comes from one filling.
 pub(super) fn verify(payload: &[u8]) -> Option<Stamp> {
     let (words, tail) = payload.as_chunks::<8>();
     let at = |i: usize| words.get(i).map(|w| u64::from_le_bytes(*w));
@@ -56,7 +56,8 @@ mod tests {
             for i in 0..len {
                 let mut changed = a.clone();
                 changed[i] ^= 1;
-                // A changed epoch of a payload that is all head would be another epoch's.
+                // In a payload that consists only of its head, a changed epoch would be a valid
+                // other epoch.
                 assert!(verify(&changed) != Some(stamp), "byte {i} of {len}");
             }
             for i in 16..len - 1 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The fusion with a peer's program in each of its processes: the same schedules, and observed in
-//! the same way.
+//! The fusion with a peer's program in each of its processes: the same schedules and the same
+//! observations.
 
 use crate::children::{Children, PATIENCE};
 use crate::job::{WorkloadJob, WorkloadPeer};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The Autoware reference system: a public workload of 24 nodes in one process, whose measures are
-//! the latency and the drops of its hot path and the steadiness of its planner.
+//! The Autoware reference system: a public workload of 24 nodes in one process. Its measures are
+//! latency and drops of its hot path, and the regularity of its planner.
 //!
-//! Fusion is the nodes' own logic behind the trigger `any`: they keep the newest sample of each
-//! input, work once both are there and begin anew. No trigger of Driveline does just that
-//! (`all_latest` goes on using one that was used). Lidar stamps travel in the messages, as in the
-//! original, because they pass through what the fusing nodes keep.
+//! Fusion is the nodes' own logic on the trigger `any`: they keep the newest sample of each input,
+//! work once both exist, and then start again. No trigger of Driveline does exactly that
+//! (`all_latest` uses a used sample again). Lidar stamps are part of the messages, as in the
+//! original, because they pass through the samples that fusing nodes keep.
 
 mod nodes;
 mod pair;
@@ -51,19 +51,19 @@ enum ExecutorKind {
 pub(crate) struct Refsys {
     /// Assignment of callbacks to threads.
     executor: ExecutorKind,
-    /// Threads of each executor but the planner's; 0 takes as many as there are CPUs. Of no meaning
-    /// to `single_threaded`.
+    /// Threads of each executor except the planner's; 0 takes the number of CPUs. Ignored for
+    /// `single_threaded`.
     #[schemars(range(max = 256))]
     threads: u32,
-    /// Processor time of each step, in milliseconds. The default is what the published figures
-    /// imply: four steps of the hot path took 23.8 ms where they had priority, and all 190 steps a
-    /// second together overload one thread.
+    /// Processor time of each step, in milliseconds. The default follows from the published
+    /// figures: four steps of the hot path took 23.8 ms with priority, and all 190 steps per second
+    /// together overload one thread.
     #[schemars(range(min = 0.0, max = 1000.0))]
     crunch_ms: f64,
     /// Length of each message in bytes.
     #[schemars(range(min = 16, max = 16_777_216))]
     message_bytes: u32,
-    /// Reach of the topics; the graph is one process all the same.
+    /// Reach of the topics; the graph is one process in any case.
     reach: Reach,
 }
 
@@ -79,7 +79,7 @@ impl Default for Refsys {
     }
 }
 
-/// The executors of a run: planner's, hot path's and everybody else's, which may be the same.
+/// Executors of a run: for the planner, for the hot path and for the others; they may be the same.
 struct Executors {
     all: Vec<Executor>,
     planner: usize,
@@ -162,7 +162,7 @@ impl Experiment for Refsys {
             ..ContextOptions::named("refsys")
         })?;
         let executors = self.executors()?;
-        // Found before the start: callbacks look at it.
+        // Computed before the start, because callbacks read it.
         let settle = Duration::from_millis(200);
         let window = Window::after(settle + job.warm_up(), job.duration());
         let probes = Probes {
@@ -197,7 +197,7 @@ impl Experiment for Refsys {
     }
 }
 
-/// Looks at the drops of the hot path until the run no longer counts.
+/// Samples the drops of the hot path until the end of the measured time.
 fn observe_drops(graph: &Graph, window: Window, o: &mut Observations) -> u64 {
     const INTERVAL_NS: u64 = 200_000_000;
     window.sleep_until_start();

@@ -36,8 +36,8 @@ pub(super) struct Probes {
     pub(super) last_planned_ns: AtomicU64,
 }
 
-/// Measurement time of the newest data of each lidar in a message, in nanoseconds; 0 if there is
-/// none of it.
+/// Measurement time of the newest data of each lidar in a message, in nanoseconds; 0 without data
+/// of it.
 type Stamps = [u64; 2];
 
 fn stamps(sample: &RawSample) -> Stamps {
@@ -49,7 +49,7 @@ fn newest(a: Stamps, b: Stamps) -> Stamps {
     [a[0].max(b[0]), a[1].max(b[1])]
 }
 
-/// A callback with all that it needs.
+/// A callback with its state.
 struct Stage {
     callback: Callback,
     crunch: Crunch,
@@ -147,7 +147,7 @@ pub(super) struct Graph {
     handles: Vec<(Callback, CallbackHandle)>,
     outputs: BTreeMap<&'static str, Output>,
     replaced: Arc<AtomicU64>,
-    /// Of these, on the hot path.
+    /// Number of these on the hot path.
     hot_replaced: Arc<AtomicU64>,
     probes: Arc<Probes>,
     reach: Reach,
@@ -243,8 +243,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Samples that were lost or replaced on the way from the lidars to the end of the hot path, so
-    /// far.
+    /// Returns the number of samples that were lost or replaced so far between the lidars and the
+    /// end of the hot path.
     pub(super) fn hot_path_drops(&self) -> u64 {
         let missed: u64 = self
             .handles
@@ -275,8 +275,8 @@ impl Graph {
                 replaced += input.stats.missed + input.stats.superseded;
             }
         }
-        // What triggers is taken as it comes; the planner's inputs are read at its own times and
-        // not part of this.
+        // Triggering samples are taken as they arrive. The planner reads its inputs at its own
+        // times, so they do not count here.
         count("sent to triggers", sent);
         count("received by triggers", received);
         count("replaced before triggers", replaced);
@@ -288,11 +288,14 @@ impl Graph {
         if failed > 0 {
             o.invalid.push(format!("{failed} callbacks failed, or could not take their samples"));
         }
-        // At the end each connection may have one sample that was not taken any more. Samples to
-        // other processes may be several: a replacement is noticed when the next sample is taken.
+        // At the end, each connection may have one sample that was not taken. Between processes
+        // there may be several: a replacement is noticed when the next sample is taken.
         let most = if self.reach == Reach::Process { edges } else { sent };
         if sent.checked_sub(received + replaced).is_none_or(|unread| unread > most) {
-            o.invalid.push(format!("the account of {PROCESS} does not close: {sent} sent, {received} received, {replaced} replaced"));
+            o.invalid.push(format!(
+                "the account of {PROCESS} does not close: {sent} sent, {received} received, \
+                 {replaced} replaced"
+            ));
         }
     }
 }

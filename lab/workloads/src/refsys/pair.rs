@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rule of the reference system's fusing nodes.
+//! Rule of the reference system's fusing nodes.
 
-/// Keeps the newest of each of two inputs until both are there.
+/// Keeps the newest item of each of two inputs until both exist.
 #[derive(Debug)]
 pub(super) struct Pair<T> {
     kept: [Option<T>; 2],
-    /// Items that gave way to a newer one of their input before they were used.
+    /// Number of items that a newer one of their input replaced before use.
     pub(super) replaced: u64,
 }
 
@@ -16,8 +16,7 @@ impl<T> Default for Pair<T> {
 }
 
 impl<T> Pair<T> {
-    /// Takes an item, and gives both if this completes them; then it begins anew. There are inputs
-    /// 0 and 1.
+    /// Takes an item. Returns both if this completes them, and starts again. Inputs are 0 and 1.
     pub(super) fn offer(&mut self, input: usize, item: T) -> Option<[T; 2]> {
         self.replaced += u64::from(self.kept.get_mut(input)?.replace(item).is_some());
         match std::mem::take(&mut self.kept) {
@@ -40,7 +39,7 @@ mod tests {
         assert_eq!(pair.offer(0, 'a'), None);
         assert_eq!(pair.offer(0, 'b'), None);
         assert_eq!(pair.offer(1, 'c'), Some(['b', 'c']));
-        // Both are gone: either alone is not enough.
+        // Both were used: a single one is not enough.
         assert_eq!(pair.offer(1, 'd'), None);
         assert_eq!(pair.offer(0, 'e'), Some(['e', 'd']));
         assert_eq!(pair.offer(0, 'f'), None);

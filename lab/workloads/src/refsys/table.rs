@@ -10,15 +10,15 @@ pub(super) enum Rule {
     Sensor(Duration),
     /// Works on each sample.
     Transform,
-    /// Works once there is a sample of both inputs, and then begins anew.
+    /// Works once both inputs have a sample, and then starts again.
     Fusion,
     /// Works at fixed times, on the newest of each input.
     Cyclic(Duration),
-    /// Takes what comes, without work.
+    /// Takes messages without work.
     Command,
 }
 
-/// One callback of a node. Its output is named after the node, or after itself.
+/// One callback of a node. Its output has the name of the node, or its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Callback {
     pub(super) node: &'static str,
@@ -53,7 +53,7 @@ pub(super) const LIDARS: [&str; 2] = ["FrontLidarDriver", "RearLidarDriver"];
 pub(super) const END: &str = "ObjectCollisionEstimator";
 /// Node whose period is observed.
 pub(super) const PLANNER: &str = "BehaviorPlanner";
-/// The node with two connections that have nothing to do with each other.
+/// The node with two unrelated connections.
 const DETECTOR: &str = "EuclideanClusterDetector";
 
 pub(super) const CALLBACKS: [Callback; 25] = [
@@ -101,7 +101,7 @@ pub(super) const CALLBACKS: [Callback; 25] = [
     command("IntersectionOutput", &["EuclideanIntersection"]),
 ];
 
-/// Nodes between the lidars and the end of the hot path, both included.
+/// Returns true for nodes between the lidars and the end of the hot path, both included.
 pub(super) fn on_hot_path(node: &str) -> bool {
     const BETWEEN: [&str; 5] = [
         "PointsTransformerFront",
@@ -113,7 +113,7 @@ pub(super) fn on_hot_path(node: &str) -> bool {
     LIDARS.contains(&node) || BETWEEN.contains(&node) || node == END
 }
 
-/// Returns whether a connection of the graph lies on the hot path.
+/// Returns true if a connection of the graph is on the hot path.
 pub(super) fn is_hot_edge(node: &str, input: &str) -> bool {
     on_hot_path(node) && on_hot_path(input)
 }
@@ -145,7 +145,8 @@ mod tests {
         EuclideanClusterDetector transform RayGroundFilter crunch
         EuclideanClusterDetector transform EuclideanClusterSettings crunch
         ObjectCollisionEstimator transform EuclideanClusterDetector crunch
-        BehaviorPlanner cyclic ObjectCollisionEstimator,NDTLocalizer,Lanelet2GlobalPlanner,Lanelet2MapLoader,ParkingPlanner,LanePlanner 100
+        BehaviorPlanner cyclic ObjectCollisionEstimator,NDTLocalizer,Lanelet2GlobalPlanner,\
+        Lanelet2MapLoader,ParkingPlanner,LanePlanner 100
         MPCController transform BehaviorPlanner crunch
         VehicleInterface fusion MPCController,BehaviorPlanner crunch
         VehicleDBWSystem command VehicleInterface -

@@ -8,7 +8,7 @@ use driveline_bench::harness::Pace;
 use driveline_bench::observations::{Observations, Quantity};
 use std::collections::BTreeSet;
 
-/// Stretches of a run, at most: fewer if it has fewer samples.
+/// Maximum number of stretches of a run; fewer if it has fewer samples.
 const STRETCHES: f64 = 60.0;
 
 /// Stretches of a run, in nanoseconds.
@@ -28,7 +28,7 @@ impl Stretches {
         }
     }
 
-    /// The one in which something happened; the last one for what is later.
+    /// Returns the stretch of a time; the last one for later times.
     fn at(&self, ns: u64) -> usize {
         ((ns.saturating_sub(self.from) as f64 / self.length) as usize)
             .min(self.counts.len().saturating_sub(1))
@@ -41,12 +41,12 @@ impl Stretches {
         }
     }
 
-    /// So many samples, which were due one period after another after `ns`.
+    /// Adds `n` samples that were due one period after another after `ns`.
     fn add_after(&mut self, ns: u64, period_ns: f64, n: u64) {
         let mut left = n;
         let (first, end) = (self.at(ns), self.counts.len());
         for at in first..end {
-            // Samples due by the end of this stretch; the last one gets the rest.
+            // Samples due by the end of this stretch; the last stretch gets the rest.
             let until = (self.from as f64 + (at + 1) as f64 * self.length - ns as f64) / period_ns;
             let due = if at + 1 == end { n } else { (until.max(0.0) as u64).min(n) };
             let here = due.saturating_sub(n - left);
@@ -78,9 +78,9 @@ impl Stretches {
     }
 }
 
-/// Of links with a rate, all together: what subscribers lost, and what was not sent if anything was
-/// not. A sample that was not sent left a gap in the schedule; where that is at the end, only the
-/// account says how long it is.
+/// Returns the losses of all links with a rate together, and the unsent samples if there were any.
+/// An unsent sample left a gap in the schedule; at the end of the run, only the account has the
+/// length of the gap.
 pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Timeline> {
     if case.is_copy() {
         return Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
         .collect();
     let due = || open.iter().map(|s| s.sample.sent.scheduled);
     let Some(from) = due().min() else { return Vec::new() };
-    // Gaps: after when, of which period, how many.
+    // Gaps: start, period and number of samples.
     let mut gaps: Vec<(u64, f64, u64)> = Vec::new();
     let mut to = due().max().unwrap_or(from);
     let mut most = 1.0_f64;
@@ -136,8 +136,8 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
     all
 }
 
-/// Of a chain with a rate: what its source sent and what never reached the end, at each of its
-/// ends. The times at which a source did not send are unknown.
+/// Returns for a chain with a rate: the samples of its source that never reached the end, for each
+/// end. The times of unsent samples are unknown.
 pub(super) fn of_chain(case: &Case, observations: &Observations) -> Vec<Timeline> {
     let Some(chain) = case.chain.as_ref().filter(|chain| chain.rate_hz.is_some()) else {
         return Vec::new();
@@ -153,7 +153,7 @@ pub(super) fn of_chain(case: &Case, observations: &Observations) -> Vec<Timeline
         let at = |what: &str| {
             if sinks.len() == 1 { what.to_owned() } else { format!("{what} at {}", sink.name) }
         };
-        // All points of a sample have the time at which its source published it.
+        // All points of a sample have its publish time at the source.
         let sent = source_of(&chain.stages, sink)
             .map(|source| times(source, Quantity::Computation))
             .unwrap_or_default();

@@ -3,14 +3,14 @@
 use super::*;
 
 #[test]
-fn who_is_not_installed_is_told_everywhere_and_that_graphs_have_nobody_beside_them() {
+fn missing_peers_are_listed_everywhere_and_graphs_run_without_peers() {
     let mut graphs = BTreeSet::new();
     for b in builtin() {
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
             let e = planned(b.id, extent);
-            let told: Vec<_> = e.left_out.iter().filter(|l| l.what == "ecal").collect();
+            let missing: Vec<_> = e.left_out.iter().filter(|l| l.what == "ecal").collect();
             assert_eq!(
-                told,
+                missing,
                 [&LeftOut::new("ecal", "not installed: buy it")],
                 "{} {extent:?}",
                 b.id
@@ -32,7 +32,7 @@ fn who_is_not_installed_is_told_everywhere_and_that_graphs_have_nobody_beside_th
                 "{} {extent:?}",
                 b.id
             );
-            // Two hosts need root: where those are not, nothing is left.
+            // Two hosts need root: without it, no case remains.
             if !e.cases.is_empty() && e.cases.iter().all(|c| c.workload.is_some()) {
                 graphs.insert(b.id);
             }
@@ -79,23 +79,23 @@ fn a_workload_is_measured_on_the_peers_that_announce_it() {
         let to: Vec<_> = c.comparisons.iter().map(|x| x.to.clone()).collect();
         assert_eq!(to, [format!("{} · driveline", c.cell)]);
     }
-    // Who has a program that was built without it learns how to build it with it.
+    // With a program built without the workload, the report says how to build it.
     let e = planned(&[], ros1("install it, then make peers"));
     assert_eq!(
         left(&e, "ros1/tcp"),
         [("install it, then make peers".to_owned(), of(&e, "driveline"))]
     );
-    // Who has none learns how to add it, and what Driveline does is measured.
+    // Without a program, the report says how to add it, and Driveline is measured.
     let none = State::NotInstalled { how_to_add: "make peers".into() };
     let e = planned(&[], Peer { state: none, ..ros1("") });
     assert_eq!(left(&e, "ros1"), [("not installed: make peers".to_owned(), Vec::new())]);
     assert_eq!((of(&e, "driveline").len(), of(&e, "ros1/tcp").len()), (6, 0));
-    // Without Driveline, and with variants that carry no such thing.
+    // Without Driveline, and with variants that do not carry it.
     let e = planned(&["ros1"], ros1(""));
     assert_eq!((of(&e, "driveline").len(), of(&e, "ros1/tcp").len()), (0, 3));
     assert!(e.cases.iter().all(|c| c.comparisons.is_empty()));
     assert_eq!(left(&e, "ros1/udp")[0].0, "does not run the workload fusion");
-    // None of them runs it.
+    // No selected system runs it.
     let e = planned(&["driveline", "zenoh"], ros1(""));
     assert!(left(&e, "other middleware")[0].0.contains("is a graph of Driveline"));
 }
@@ -108,7 +108,7 @@ fn everything_is_started_anew_often_enough_for_intervals() {
             assert!(rounds >= ENOUGH_ROUNDS as u64, "{} {extent:?}: {rounds} rounds", b.id);
         }
     }
-    // The published number of samples, in each of them.
+    // The published number of samples in each case.
     let of_paper = planned("F", Extent::Paper);
     assert!(
         of_paper
@@ -185,7 +185,7 @@ fn links_of_the_first_paper_are_reliable_as_there() {
             let is_link = |c: &&Case| c.system == System::Driveline && !c.links.is_empty();
             let own = || e.cases.iter().filter(is_link);
             let is = |c: &str, r| own().any(|case| case.scenario_case == c && of(case) == Some(r));
-            // What a paper does not say may be measured besides.
+            // Cases that a paper does not have may be measured as well.
             for case in
                 own().map(|c| c.scenario_case.as_str()).filter(|c| !c.contains("best effort"))
             {
@@ -198,7 +198,7 @@ fn links_of_the_first_paper_are_reliable_as_there() {
 
 #[test]
 fn transports_within_a_process_stand_among_those_of_the_first_paper() {
-    // As ROS 1's nodelets are.
+    // Within a process, like ROS 1's nodelets.
     let mut inside = peer("inside", &["intra"]);
     let State::Installed { description, .. } = &mut inside.state else { panic!() };
     description.variants[0].reach = vec![Reach::Process];
@@ -222,18 +222,19 @@ fn transports_within_a_process_stand_among_those_of_the_first_paper() {
 }
 
 #[test]
-fn each_preference_has_the_same_without_beside_it() {
+fn each_preference_has_a_case_without_it() {
     for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
         let e = planned("W7", extent);
         assert_eq!(e.scenario.answer, Some(scenario::AnswerSpec::Preferred));
         let preferring: Vec<_> = e.cases.iter().filter(|c| c.beside.favour.is_some()).collect();
         assert!(!preferring.is_empty());
         for c in preferring {
-            let nobody = driveline_bench::Beside { favour: None, ..c.beside.clone() };
+            let without_favour = driveline_bench::Beside { favour: None, ..c.beside.clone() };
             assert!(
                 e.cases
                     .iter()
-                    .any(|o| (&o.system, &o.links, &o.beside) == (&c.system, &c.links, &nobody)),
+                    .any(|o| (&o.system, &o.links, &o.beside)
+                        == (&c.system, &c.links, &without_favour)),
                 "{extent:?}: {}",
                 c.id
             );
@@ -278,21 +279,21 @@ fn all_topologies_have_all_sizes_and_rates() {
 }
 
 #[test]
-fn all_topologies_tell_the_same_figure() {
+fn all_topologies_have_the_same_figure() {
     let e = planned("K2", Extent::Default);
     let links: Vec<_> =
         e.cases.iter().filter(|c| c.role == Role::Measured && !c.links.is_empty()).collect();
     assert!(
         links.iter().any(|c| c.links[0].subscribers > 1) && links.iter().any(|c| c.links.len() > 1)
     );
-    // In T3 it is from publishing to the callback of all subscriptions: filling is in neither.
+    // In T3 it is from publishing to the callback of all subscriptions: filling is part of neither.
     assert!(
         links
             .iter()
             .all(|c| c.handling() == Some(Payload::Filled)
                 && c.headline_metric() == Metric::Transport)
     );
-    // Where no scenario names it, filling counts.
+    // If no scenario names the figure, filling counts.
     let mut unnamed = scenario::load("W2").unwrap();
     unnamed.figure = None;
     let e = plan(&unnamed, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
@@ -301,7 +302,7 @@ fn all_topologies_tell_the_same_figure() {
 }
 
 #[test]
-fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
+fn a_workload_uses_varied_values_that_its_case_leaves_open() {
     let mut s = scenario::load("K3").unwrap();
     s.vary = scenario::Vary {
         size: vec![driveline_graph::ByteSize(64), driveline_graph::ByteSize(128)],
@@ -320,7 +321,7 @@ fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
     own.cases.values_mut().for_each(|c| {
         drop(c.workload.as_mut().unwrap().parameters.insert("payload_bytes".into(), 65536.into()))
     });
-    // It says its own.
+    // The case sets its own.
     assert_eq!(sizes(&own), BTreeSet::from([65536]));
     s.vary.size = vec![driveline_graph::ByteSize(1 << 40)];
     let text = format!("{:#}", planned(&s).unwrap_err());
@@ -331,7 +332,7 @@ fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
 }
 
 #[test]
-fn whoever_may_tear_is_asked_for_torn_reads() {
+fn systems_that_may_tear_are_checked_for_torn_reads() {
     for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
         let e = planned("S5", extent);
         let who: Vec<_> = e
@@ -353,7 +354,7 @@ fn whoever_may_tear_is_asked_for_torn_reads() {
 }
 
 #[test]
-fn whoever_could_carry_a_chain_does_or_the_notes_say_why_not() {
+fn each_system_carries_a_chain_or_the_notes_give_the_reason() {
     for id in ["W9", "S7", "B2"] {
         let e = planned(id, Extent::Default);
         let notes = e.scenario.notes.join(" ");
@@ -362,17 +363,17 @@ fn whoever_could_carry_a_chain_does_or_the_notes_say_why_not() {
             for v in description.variants.iter().filter(|v| !v.tuning) {
                 let system = format!("{}/{}", p.name, v.name);
                 let carries = e.cases.iter().any(|c| c.system.to_string() == system);
-                let told = notes.contains(&system)
+                let noted = notes.contains(&system)
                     || notes.contains(&format!("(peer {})", p.name))
                     || notes.contains(&format!("({})", p.name));
-                assert!(carries || told, "{id}: {system}");
+                assert!(carries || noted, "{id}: {system}");
             }
         }
     }
 }
 
 #[test]
-fn the_environment_gives_a_street_to_whoever_needs_it() {
+fn the_environment_gives_a_street_to_works_that_need_it() {
     let scenario = scenario::load("S7").unwrap();
     let stages = scenario.chain.unwrap().stages;
     let dir = tempfile::tempdir().unwrap();
@@ -392,7 +393,7 @@ fn the_environment_gives_a_street_to_whoever_needs_it() {
 }
 
 #[test]
-fn published_figures_stand_beside_systems_that_exist() {
+fn published_figures_are_compared_with_existing_systems() {
     let known: Vec<String> = peers()
         .iter()
         .filter_map(|p| match &p.state {
@@ -403,10 +404,10 @@ fn published_figures_stand_beside_systems_that_exist() {
         .collect();
     for b in builtin() {
         for p in scenario::load(b.id).unwrap().published {
-            let Some(beside) = p.beside else { continue };
-            assert!(beside == "driveline" || known.contains(&beside), "{}: {beside}", b.id);
-            // A DDS of ours runs without rclcpp; the row says so next to a system of ROS 2.
-            let through_rclcpp = p.system.contains("ROS 2") && beside != "driveline";
+            let Some(system) = p.beside else { continue };
+            assert!(system == "driveline" || known.contains(&system), "{}: {system}", b.id);
+            // The peers' DDS runs without rclcpp; the row compared with a system of ROS 2 says so.
+            let through_rclcpp = p.system.contains("ROS 2") && system != "driveline";
             assert!(!through_rclcpp || p.here.is_some(), "{}: {}", b.id, p.system);
         }
     }

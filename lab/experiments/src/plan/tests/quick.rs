@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--quick` compares Driveline with two or three others: as the peers really are, not as mock
-//! peers that can do everything.
+//! `--quick` compares Driveline with two or three others, with the capabilities of the real peers,
+//! not of mock peers.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn every_quick_cell_that_compares_has_driveline_and_two_or_three_others() {
         let placement = Placement::automatic(vec![0, 1]);
         let e =
             plan(&scenario::load(b.id).unwrap(), Extent::Quick, &real_peers(), &placement).unwrap();
-        // Between hosts Driveline takes gateways, which need not be built here.
+        // Between hosts Driveline needs gateways, which need not be built here.
         let no_gateway = e.left_out.iter().any(|l| l.what == "driveline between hosts");
         let cells: BTreeSet<_> =
             e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.cell.as_str()).collect();

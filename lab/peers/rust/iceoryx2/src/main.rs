@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Eclipse iceoryx2, as its examples use it: publish-subscribe for the data, and for a reader that
-//! sleeps an additional event service, notified after each sample. A reader that spins polls the
+//! Eclipse iceoryx2, as its examples use it: publish-subscribe for the data, and for a sleeping
+//! reader an additional event service, notified after each sample. A spinning reader polls the
 //! subscriber.
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -21,16 +21,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The version that Cargo.toml pins.
+/// Version that Cargo.toml pins.
 const VERSION: &str = "0.10.0";
 const SAMPLE: [u8; 8] = *b"drvbench";
 const END: [u8; 8] = *b"drvbend!";
-/// Mark and number.
+/// Size of mark and number.
 const HEAD: usize = 16;
 const LARGEST: usize = 256 << 20;
-/// A sleeping reader looks again after this long, so that it cannot outlive the measurement.
+/// Maximum sleep of a reader, so that it cannot outlive the measurement.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// A spinning reader looks at the clock after so many looks for a sample: it costs as much as one.
+/// Number of polls of a spinning reader between two reads of the clock, which cost as much as a
+/// poll.
 const LOOKS_PER_CLOCK: u32 = 64;
 
 type Ipc = ipc::Service;
@@ -48,8 +49,8 @@ fn describe() -> Description {
     };
     let variant = Variant {
         name: "ipc".into(),
-        title: "publish-subscribe over shared memory; event service for readers that sleep, \
-             polling for those that spin"
+        title: "publish-subscribe over shared memory; event service for sleeping readers, polling \
+             for spinning ones"
             .into(),
         reach: vec![Reach::Host],
         waits: vec![WaitKind::Block, WaitKind::Spin],
@@ -99,12 +100,12 @@ fn describe() -> Description {
     }
 }
 
-/// Nodes are made with each end: they do not move between threads.
+/// Nodes of each end: they cannot move between threads.
 struct Ends {
     config: Config,
 }
 
-/// Shared memory has names of one flat space: those of this run begin with its own prefix.
+/// Prefix of this run's names: shared memory has one flat name space.
 fn prefix(job: &Job) -> String {
     let mut hasher = DefaultHasher::new();
     job.domain_dir.hash(&mut hasher);
@@ -115,8 +116,8 @@ fn say<E: std::fmt::Debug>(what: &'static str) -> impl FnOnce(E) -> anyhow::Erro
     move |e| anyhow!("{what}: {e:?}")
 }
 
-/// Sleeps until a notice comes, or the process is stopped and continued: a reader that sleeps
-/// checks again in any case.
+/// Sleeps until a notification comes, or until the process is stopped and continued. A sleeping
+/// reader checks again in any case.
 fn sleep(listener: &Listener<Ipc>, longest: Duration) -> Result<()> {
     match listener.timed_wait(|_| (), longest) {
         Ok(_) | Err(ListenerWaitError::InterruptSignal) => Ok(()),
@@ -173,14 +174,14 @@ impl Middleware for Ends {
 
     fn join(job: &Job, _name: &str) -> Result<Self> {
         let mut config = Config::default();
-        // Sockets have short names, so the root stays the default one.
+        // Names of sockets are limited in length, so the default root is kept.
         let prefix = prefix(job);
         config.global.prefix =
             prefix.as_str().try_into().map_err(say("the prefix is no file name"))?;
         Ok(Self { config })
     }
 
-    /// iceoryx2 keeps one segment for each prefix for ever.
+    /// Removes the segment that iceoryx2 otherwise keeps for each prefix forever.
     fn remove_leftovers(job: &Job) -> Result<()> {
         let prefix = prefix(job);
         for entry in std::fs::read_dir("/dev/shm").context("cannot read /dev/shm")? {
@@ -296,8 +297,8 @@ impl Sender for Out {
     }
 }
 
-/// Payloads always have the size of the edge: what lies in shared memory is sent by its place,
-/// whatever its length.
+/// Payloads always have the size of the edge: shared memory is sent by its address, independent of
+/// its length.
 impl StageSender for Out {
     fn publish_last(&mut self, message: &[u8]) -> Result<u64, String> {
         let mut loan = self.loan(message.len())?;
@@ -365,7 +366,7 @@ impl Receiver for In {
 impl StageReceiver for In {
     fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
         if limit.is_zero() {
-            // Notices of an input without a sleeping reader must not pile up.
+            // Notifications of an input without a sleeping reader must not pile up.
             if let Some(listener) = &self.listener {
                 listener.try_wait(|_| ()).map_err(say("cannot look for notices"))?;
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Edges that Driveline carries, between stages of another middleware.
+//! Edges over Driveline between stages of another middleware.
 
 use crate::edge::{Edge, Handle, Receiving, Sending, now};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -20,7 +20,8 @@ pub(crate) struct DrivelineEnds {
 
 impl DrivelineEnds {
     pub(crate) fn join(job: &Job, name: &str) -> Result<Self> {
-        // A directory of its own: what else finds its ends there must not meet it.
+        // A directory of its own, so that ends of the middleware and of Driveline do not find each
+        // other's files.
         let options = ContextOptions {
             name: name.to_owned(),
             domain_dir: Some(job.domain_dir.join("driveline")),

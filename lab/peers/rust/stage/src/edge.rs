@@ -11,7 +11,7 @@ use driveline_bench::chain::InputAccount;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 
-/// An edge, as a job has it.
+/// Edge of a job.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Edge {
     pub(crate) topic: String,
@@ -27,7 +27,7 @@ fn one() -> usize {
     1
 }
 
-/// The present on `CLOCK_MONOTONIC`, in nanoseconds.
+/// Returns the current time on `CLOCK_MONOTONIC`, in nanoseconds.
 pub(crate) fn now() -> u64 {
     MonotonicNs::now().0
 }
@@ -35,7 +35,7 @@ pub(crate) fn now() -> u64 {
 /// Operations of a sending end.
 pub(crate) trait Sending {
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()>;
-    /// Memory of a whole message: the same until it is sent.
+    /// Returns the memory of a whole message: the same until it is sent.
     fn place(&mut self) -> Result<&mut [u8], String>;
     /// Sends its first `len` bytes.
     fn send(&mut self, len: usize) -> Result<(), String>;
@@ -49,7 +49,8 @@ pub(crate) type Handle<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<()>;
 /// Operations of a receiving end.
 pub(crate) trait Receiving {
     fn wait(&mut self, limit: Duration) -> Result<()>;
-    /// Gives the oldest unread message to `handle` and then back. Whether there was one.
+    /// Passes the oldest unread message to `handle` and then releases it. Returns true if there was
+    /// one.
     fn take(&mut self, handle: Handle<'_>) -> Result<bool>;
 }
 
@@ -66,7 +67,7 @@ impl<S: StageSender> PeerSender<S> {
         Self { sender, size, loan: None, published: 0 }
     }
 
-    /// Both number messages: readers detect losses by it.
+    /// Both sides number messages: readers detect losses by the numbers.
     fn note(&mut self, number: u64) -> Result<(), String> {
         self.published += 1;
         if number == self.published {
@@ -98,7 +99,7 @@ impl<S: StageSender> Sending for PeerSender<S> {
     }
 
     fn send_last(&mut self, message: &[u8]) -> Result<(), String> {
-        // A work that did not use its loan gets no second one.
+        // If a work did not use its loan, it gets no second one.
         self.loan = None;
         let number = self.sender.publish_last(message)?;
         self.note(number)
@@ -121,14 +122,14 @@ impl<R: StageReceiver> Receiving for PeerReceiver<R> {
     }
 }
 
-/// Writes messages straight into the middleware's memory.
+/// Writes messages directly into the middleware's memory.
 pub(crate) struct Output {
     sender: Box<dyn Sending>,
     next: u64,
 }
 
 impl Output {
-    /// Waits until all readers are there.
+    /// Waits until all readers are connected.
     pub(crate) fn new(
         mut sender: Box<dyn Sending>,
         edge: &Edge,
@@ -146,8 +147,8 @@ impl Output {
             .ok_or_else(|| "a message is shorter than its head".into())
     }
 
-    /// Publishes what was written, and gives the times before and after. Without a source time,
-    /// this is the source.
+    /// Publishes the written message, and returns the times before and after. Without a source
+    /// time, this is the source.
     pub(crate) fn publish(
         &mut self,
         origin: u64,
@@ -191,7 +192,7 @@ impl Output {
         Ok(())
     }
 
-    /// End mark included.
+    /// Returns the number of published messages, with the end mark.
     pub(crate) fn published(&self) -> u64 {
         self.next - 1
     }
@@ -217,7 +218,7 @@ impl OtherInput {
         }
     }
 
-    /// Copies the newest message, if there is one that it has not seen.
+    /// Copies the newest message, if there is a new one.
     pub(crate) fn poll(&mut self) -> Result<()> {
         let (tally, newest, newest_head) = (&mut self.tally, &mut self.newest, &mut self.head);
         self.receiver.wait(Duration::ZERO)?;
@@ -241,7 +242,7 @@ impl OtherInput {
         })
     }
 
-    /// Reads on until the end mark, at most so long.
+    /// Reads until the end mark, at most for `limit`.
     pub(crate) fn read_to_end(&mut self, limit: Duration) -> Result<()> {
         let start = Instant::now();
         while !self.tally.has_ended && start.elapsed() < limit {
@@ -256,7 +257,7 @@ impl OtherInput {
     }
 }
 
-/// A message without its head; the head was found in it.
+/// Returns a message without its head.
 pub(crate) fn content<'a>(payload: &'a [u8], head: &Head) -> &'a [u8] {
     payload.get(HEAD..head.length as usize).unwrap_or_default()
 }

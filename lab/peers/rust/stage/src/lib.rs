@@ -17,28 +17,28 @@ use driveline_bench::{Middleware, Receiver, Sender};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// A sending end whose messages differ in length.
+/// Sending end whose messages differ in length.
 pub trait StageSender: Sender {
-    /// Only the first `len` bytes of a loan are to be sent. Middleware whose payloads always have
+    /// Limits the message to the first `len` bytes of a loan. Middleware whose payloads always have
     /// the same size ignores it.
     fn shorten(loan: &mut Self::Loan, len: usize) {
         let _ = (loan, len);
     }
-    /// Sends the mark that nothing more will come, numbered like any message; not to be lost, where
-    /// the middleware can help it. Returns its number.
+    /// Sends the end mark, numbered like any message, and returns its number. The mark must not be
+    /// lost if the middleware can prevent it.
     ///
     /// # Errors
     /// The reason.
     fn publish_last(&mut self, message: &[u8]) -> Result<u64, String>;
 }
 
-/// A receiving end that can give up.
+/// Receiving end whose wait has a limit.
 pub trait StageReceiver: Receiver {
-    /// Waits until [`Receiver::take`] may have something, as the job says, but no longer than
-    /// `limit`; not at all if that is zero.
+    /// Waits as the job specifies until [`Receiver::take`] may have a message, but at most `limit`;
+    /// not at all if that is zero.
     ///
     /// # Errors
-    /// What the middleware says.
+    /// The error of the middleware.
     fn wait_at_most(&mut self, limit: Duration) -> Result<()>;
 }
 

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Head of every message.
 
-/// Bytes of a head.
+/// Size of a head in bytes.
 pub(crate) const HEAD: usize = 48;
 const SAMPLE: u64 = u64::from_le_bytes(*b"drvbench");
 const END: u64 = u64::from_le_bytes(*b"drvbend!");
 
-/// A head, times in nanoseconds on `CLOCK_MONOTONIC`.
+/// Head of a message, with times in nanoseconds on `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) is_end: bool,
-    /// Of the message on its edge, from 1.
+    /// Number of the message on its edge, from 1.
     pub(crate) number: u64,
-    /// Of the source's sample, from 1.
+    /// Number of the source's sample, from 1.
     pub(crate) origin: u64,
     pub(crate) source_time_ns: u64,
     pub(crate) publish_time_ns: u64,
-    /// Bytes, head included.
+    /// Length in bytes, with the head.
     pub(crate) length: u64,
 }
 
 impl Head {
-    /// Of a payload; none if it is no message, or less of it than it says.
+    /// Reads the head of a payload; none if it is not a message, or shorter than its length field.
     pub(crate) fn find(payload: &[u8]) -> Option<Self> {
         let (words, _) = payload.first_chunk::<HEAD>()?.as_chunks::<8>();
         let [mark, number, origin, source_time_ns, publish_time_ns, length] =
@@ -32,7 +32,7 @@ impl Head {
             .then_some(head)
     }
 
-    /// Into a payload, which has room for it.
+    /// Writes the head into a payload, which has room for it.
     pub(crate) fn write(&self, payload: &mut [u8]) {
         let mark = if self.is_end { END } else { SAMPLE };
         let words = [
@@ -49,7 +49,7 @@ impl Head {
     }
 }
 
-/// Counts what came of an edge, and what did not.
+/// Counts of received, missing and damaged messages of an edge.
 #[derive(Debug)]
 pub(crate) struct Tally {
     expected: u64,
@@ -64,10 +64,10 @@ impl Tally {
         Self { expected: 1, received: 0, missed: 0, damaged: 0, has_ended: false }
     }
 
-    /// The head of a message, which is counted; none if it is damaged or repeated.
+    /// Counts a message and returns its head; none if it is damaged or repeated.
     pub(crate) fn note(&mut self, payload: &[u8]) -> Option<Head> {
         let Some(head) = Head::find(payload) else {
-            // It is counted as the expected message.
+            // A damaged message counts as the expected one.
             self.damaged += 1;
             self.received += 1;
             self.expected += 1;
@@ -108,7 +108,8 @@ mod tests {
         );
         assert!(Head::find(&message(9, true)).is_some_and(|h| h.is_end));
         assert_eq!(whole[48..], [7; 12]);
-        // Shorter than it says, shorter than a head, another mark, a length below the head's.
+        // Shorter than its length field, shorter than a head, another mark, a length below that of
+        // a head.
         assert_eq!(Head::find(&whole[..49]), None);
         assert_eq!(Head::find(&whole[..47]), None);
         for at in [0, 40] {

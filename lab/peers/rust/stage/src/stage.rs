@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The whole life of a stage.
+//! Run of a stage.
 
 use crate::driveline_edge::DrivelineEnds;
 use crate::edge::{
@@ -23,7 +23,7 @@ const FIRST_LIMIT: Duration = Duration::from_secs(60);
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
 /// Maximum delay of a source before the rest counts as not sent.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Receivers hear of a sender later than the other way round.
+/// Receivers notice a sender later than a sender notices receivers.
 const BEFORE_FIRST: Duration = Duration::from_millis(200);
 /// Rest before the end mark, so that it replaces no unread message.
 const BEFORE_END: Duration = Duration::from_millis(100);
@@ -51,8 +51,8 @@ struct Described {
 /// publishing, returned.
 type Row = [u64; 8];
 
-/// Does the job of a stage, of which `line` says more. `ready` is called once its inputs exist and
-/// its output is matched.
+/// Does the job of a stage; `line` has further fields of the job. `ready` is called once its inputs
+/// exist and its output is matched.
 pub(crate) fn run<M>(job: &Job, line: &str, ready: &dyn Fn()) -> Result<End>
 where
     M: Middleware,
@@ -88,32 +88,32 @@ where
     }
     ready();
 
-    let mut told = Vec::new();
+    let mut accounts = Vec::new();
     match trigger {
         Some((edge, mut receiver)) => {
             let tally = body.follow(job, receiver.as_mut(), &mut others)?;
-            // Giving up is no failure: what is missing shows in the account.
+            // Giving up is not a failure: the account shows missing messages.
             for other in &mut others {
                 other.read_to_end(silence(job))?;
             }
             body.end()?;
-            told.push(account(&edge.topic, &tally));
-            told.extend(others.iter().map(OtherInput::account));
-            // Senders before receivers: one that stays until its readers are gone must not wait for
-            // itself in a circle.
-            let end = body.finish(job, &stage.name, told)?;
+            accounts.push(account(&edge.topic, &tally));
+            accounts.extend(others.iter().map(OtherInput::account));
+            // Senders are closed before receivers: a sender that stays until its readers are gone
+            // must not wait for itself in a circle.
+            let end = body.finish(job, &stage.name, accounts)?;
             drop((receiver, others));
             Ok(end)
         }
         None => {
             body.produce(job, total)?;
             body.end()?;
-            body.finish(job, &stage.name, told)
+            body.finish(job, &stage.name, accounts)
         }
     }
 }
 
-/// Since the last message.
+/// Maximum time since the last message.
 fn silence(job: &Job) -> Duration {
     let hz = match job.pace {
         Pace::RateHz(hz) => hz,
@@ -122,7 +122,7 @@ fn silence(job: &Job) -> Duration {
     SILENCE_LIMIT + Duration::try_from_secs_f64(2.0 / hz).unwrap_or(SILENCE_LIMIT)
 }
 
-/// The job of a link that is as this edge.
+/// Returns the job of a link that corresponds to this edge.
 fn job_of(job: &Job, edge: &Edge) -> Job {
     Job {
         topic: edge.topic.clone(),
@@ -196,7 +196,7 @@ where
     }
 }
 
-/// The work and what becomes of it.
+/// A work with its measurements.
 struct Body {
     work: Work,
     output: Option<Output>,
@@ -207,7 +207,7 @@ struct Body {
 
 impl Body {
     fn new(work: Work, total: u64) -> Self {
-        // Touched, so that no page of it is mapped while it is measured.
+        // Touched, so that no page of it is mapped during the measurement.
         let mut rows = vec![[1; 8]; total as usize + 1];
         rows.clear();
         Self {
@@ -219,7 +219,7 @@ impl Body {
         }
     }
 
-    /// Works, publishes, and notes it. `row` has everything up to `in_hand`.
+    /// Works, publishes, and records the stamps. `row` has the stamps up to `in_hand`.
     fn work(&mut self, mut row: Row, inputs: &[Input<'_>]) -> Result<()> {
         self.stage.worked += 1;
         row[4] = now();
@@ -233,7 +233,7 @@ impl Body {
         Ok(())
     }
 
-    /// Fails as the work does; gives a reason if only the message could not be sent.
+    /// Fails if the work fails. Returns a reason if only the message could not be sent.
     fn try_to_work(&mut self, row: &mut Row, inputs: &[Input<'_>]) -> Result<Result<(), String>> {
         let place = match self.output.as_mut().map(Output::content).transpose() {
             Ok(place) => place,
@@ -284,7 +284,7 @@ impl Body {
         Ok(())
     }
 
-    /// Works on every message until the end mark, or until nothing comes any more.
+    /// Works on every message until the end mark, or until no more messages come.
     fn follow(
         &mut self,
         job: &Job,

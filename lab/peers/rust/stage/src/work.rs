@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A work of `lab/peers/work/work.h`, loaded. All that is unsafe here is what calling a foreign
-//! library takes: that the library does as that header says cannot be checked.
+//! A loaded work of `lab/peers/work/work.h`. The unsafe code here calls a foreign library: it
+//! cannot be checked that the library does what that header says.
 
 use anyhow::{Context, Result, bail, ensure};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -42,7 +42,7 @@ type ProcessFn = unsafe extern "C" fn(*mut c_void, *mut RawCall, *mut c_char, us
 type ReportFn = unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> usize;
 type DestroyFn = unsafe extern "C" fn(*mut c_void);
 
-/// A message, without its head.
+/// Message without its head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     pub(crate) content: &'a [u8],
@@ -107,7 +107,7 @@ impl Work {
         Ok(Self { name, object, process, report, destroy, _library: library })
     }
 
-    /// Works; gives the bytes that were written, or nothing if there is nothing to publish.
+    /// Works. Returns the written bytes, or nothing if there is nothing to publish.
     pub(crate) fn process(
         &mut self,
         origin: u64,
@@ -148,7 +148,7 @@ impl Work {
         }
     }
 
-    /// Returns its results, as a JSON object.
+    /// Returns the results of the work as a JSON object.
     pub(crate) fn report(&mut self) -> Result<String> {
         let mut text = vec![0u8; REPORT];
         // SAFETY: as in `process`; the buffer is as long as is said.

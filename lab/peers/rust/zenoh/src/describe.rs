@@ -5,22 +5,22 @@ use anyhow::{Result, bail};
 use driveline_bench::harness::{Job, PROTOCOL, Reach, Reliability, System};
 use driveline_bench::peers::{Description, Setting, Variant, WaitKind};
 
-/// The version that Cargo.toml pins.
+/// Version that Cargo.toml pins.
 const VERSION: &str = "1.10.2";
-/// Far below what Zenoh joins from pieces (`max_message_size`, 1 GiB).
+/// Far below the limit for reassembled messages in Zenoh (`max_message_size`, 1 GiB).
 const LARGEST: usize = 256 << 20;
 
-/// Batches of 64 KiB that wait for the link: the most there can be.
+/// Number of batches of 64 KiB that wait for the link: the maximum.
 pub const QUEUE_BATCHES: &str = "16";
-/// Bytes.
+/// Size in bytes.
 pub const RX_BUFFER: &str = "16777216";
 
-/// A variant.
+/// Variant of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// The bytes travel over TCP.
     Tcp,
-    /// Samples are written in shared memory, and TCP carries where they lie.
+    /// Samples are written in shared memory; TCP carries their addresses.
     Shm,
     /// Zenoh copies large samples into shared memory.
     ShmImplicit,
@@ -90,7 +90,7 @@ impl Carrier {
             setting(
                 "listen/endpoints",
                 "tcp/127.0.0.1:0; between hosts, the host's address",
-                "one way and no other, a port that nobody else has",
+                "a single route, and a port that no other process has",
             ),
             setting(
                 "scouting/multicast/enabled",
@@ -100,8 +100,8 @@ impl Carrier {
             setting(
                 "scouting/gossip/enabled",
                 "false",
-                "the sending end, and each stage of a chain, connects to those that are there; a \
-                 second link that gossip makes between the same two is refused by lowlatency",
+                "the sending end, and each stage of a chain, connects to the existing ends; \
+                 lowlatency refuses a second link, made by gossip, between the same two ends",
             ),
             setting(
                 "express",

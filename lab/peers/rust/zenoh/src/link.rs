@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shared parts of both ends of a link: names, marks, and the present ends.
+//! Shared parts of both ends of a link: names, marks, and the ends that are alive.
 
 use crate::describe::Carrier;
 use anyhow::{Result, anyhow, ensure};
@@ -13,7 +13,7 @@ use zenoh::{Session, Wait};
 
 pub const SAMPLE: [u8; 8] = *b"drvbench";
 pub const END: [u8; 8] = *b"drvbend!";
-/// Mark and number.
+/// Size of mark and number.
 pub const HEAD: usize = 16;
 
 pub fn data_key(topic: &str) -> String {
@@ -67,8 +67,8 @@ pub fn token(session: &Session, key: String) -> Result<LivelinessToken> {
         .map_err(|e| anyhow!("cannot say that this end is alive: {e}"))
 }
 
-/// Fails if Zenoh has fallen back on TCP where shared memory is to be measured. A low-latency
-/// transport cannot be asked (version 1.10.2 panics); there, every sample is looked at.
+/// Fails if Zenoh has fallen back to TCP where shared memory is to be measured. A low-latency
+/// transport cannot be queried (version 1.10.2 panics); there, every sample is checked.
 pub fn check_transports(session: &Session, carrier: Carrier) -> Result<()> {
     if carrier == Carrier::Shm {
         return Ok(());

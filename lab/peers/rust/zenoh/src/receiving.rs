@@ -20,13 +20,13 @@ use zenoh::pubsub::Subscriber;
 use zenoh::sample::Sample;
 use zenoh::{Session, Wait};
 
-/// For ends to find each other, and for the end mark beyond its schedule.
+/// Time-out for ends to find each other, and for the end mark beyond its schedule.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 enum Samples {
-    /// The oldest gives way to the newest.
+    /// The newest sample replaces the oldest.
     Ring(Subscriber<RingChannelHandler<Sample>>),
-    /// If it is full, senders wait.
+    /// Senders wait when it is full.
     Fifo(Subscriber<FifoChannelHandler<Sample>>),
 }
 
@@ -85,7 +85,7 @@ impl In {
             }
         };
         let senders = Alive::watch(session, sender_key(topic))?;
-        // After the subscriber: who sees this token knows that one, too.
+        // After the subscriber: an end that sees this token also knows the subscriber.
         let token = token(session, receiver_key(topic, &job.index.to_string()))?;
         Ok(Self {
             session: session.clone(),
@@ -100,7 +100,7 @@ impl In {
         })
     }
 
-    /// Looks without sleeping.
+    /// Polls without sleeping.
     #[inline]
     fn spin(&self, at_most: Duration) -> Result<Option<Sample>> {
         let start = Instant::now();

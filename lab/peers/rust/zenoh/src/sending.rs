@@ -25,11 +25,11 @@ use zenoh::shm::{
 };
 use zenoh::{Session, Wait};
 
-/// Maximum wait of a publication for shared memory, and for a place in the queue to the link:
-/// Zenoh's own defaults, `wait_before_drop` and `wait_before_close`.
+/// Maximum wait of a publication for shared memory and for a place in the queue of the link:
+/// Zenoh's defaults of `wait_before_drop` and `wait_before_close`.
 const BEST_EFFORT_PATIENCE: Duration = Duration::from_millis(1);
 const RELIABLE_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum time that a sender that is done waits for its receivers to be done.
+/// Maximum time that a finished sender waits for its receivers to finish.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// Source of the bytes of samples.
@@ -38,7 +38,7 @@ enum Source {
     Pool(ShmProvider<PosixShmProviderBackend>),
     /// One buffer, which is free again once it has been published.
     Buffer(Option<BytesMut>),
-    /// A body that all samples share, after a head of their own: it is never written to.
+    /// A body that all samples share, after their own heads. It is never written to.
     Body(Bytes),
 }
 
@@ -46,7 +46,7 @@ enum Source {
 pub enum Loan {
     Shared(ZShmMut),
     Buffer(BytesMut),
-    /// Nothing but the head will be written.
+    /// Only the head will be written.
     Untouched,
 }
 
@@ -90,7 +90,7 @@ impl Out {
                 })?)
             }
             (_, Payload::Filled) => Source::Buffer(None),
-            // Not zeros, which would be one page of the kernel, over and over.
+            // Not zeros: all zero pages would be the same page of the kernel.
             (_, Payload::Untouched) => Source::Body(vec![0x5a; body].into()),
         };
         let receivers = Alive::watch(session, receiver_key(topic, "*"))?;
@@ -109,9 +109,9 @@ impl Out {
         })
     }
 
-    /// Sends the end mark. Whatever the link may lose, not this: nothing but a head, which blocks
-    /// the sender if it must, and which is not in shared memory, because Zenoh drops what was
-    /// written there by a process that is held up.
+    /// Sends the end mark. It must not be lost, whatever the link may lose. It consists only of a
+    /// head and blocks the sender if necessary. It is not in shared memory, because Zenoh drops
+    /// messages there if a stopped process wrote them.
     fn put_last(&mut self, message: Vec<u8>) -> Result<u64, String> {
         let put = self
             .session
@@ -139,7 +139,7 @@ fn place(payload: &mut [u8], head: [u8; HEAD]) -> Result<(), String> {
     Ok(())
 }
 
-/// Memory of the pool; waits, for a bounded time, until readers give some back.
+/// Allocates memory of the pool. Waits, for a bounded time, until readers release some.
 fn allocate(
     pool: &ShmProvider<PosixShmProviderBackend>,
     len: usize,
@@ -173,7 +173,7 @@ impl Sender for Out {
         .with_context(|| format!("{} of {receivers} subscribers came", self.receivers.count()))?;
         check_transports(&self.session, self.carrier)?;
         if self.carrier == Carrier::ShmImplicit {
-            // Until its pool is there, Zenoh sends over TCP.
+            // Until its pool exists, Zenoh sends over TCP.
             wait_until(timeout, || match self.session.get_shm_provider() {
                 ShmProviderState::Ready(_) => Ok(true),
                 ShmProviderState::Initializing(_) => Ok(false),
@@ -196,7 +196,7 @@ impl Sender for Out {
                     .take()
                     .filter(|b| b.capacity() >= len)
                     .unwrap_or_else(|| BytesMut::zeroed(len));
-                // One that was shortened has its room still; of the same length, nothing is
+                // A shortened buffer still has its capacity. If the length is unchanged, nothing is
                 // written.
                 buffer.resize(len, 0);
                 Ok(Loan::Buffer(buffer))
@@ -265,8 +265,8 @@ impl StageSender for Out {
     fn shorten(loan: &mut Loan, len: usize) {
         match loan {
             Loan::Shared(buffer) => {
-                // Never longer than it is, so it cannot fail; if it did, more bytes would be sent
-                // and nothing else.
+                // Never longer than the buffer, so it cannot fail. If it did, only more bytes would
+                // be sent.
                 let _ = NonZeroUsize::new(len).and_then(|len| buffer.try_resize(len));
             }
             Loan::Buffer(buffer) => buffer.truncate(len),
@@ -280,8 +280,8 @@ impl StageSender for Out {
 }
 
 impl Drop for Out {
-    /// A session that closes drops what it has not sent yet, so the last to speak stays until all
-    /// have heard it.
+    /// A session that closes drops unsent messages, so the last sender stays until all receivers
+    /// have its messages.
     fn drop(&mut self) {
         if self.speaks_last && self.published > 0 {
             // If a receiver does not leave, its own timeout reports it.

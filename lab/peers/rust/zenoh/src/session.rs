@@ -2,9 +2,8 @@
 //! Zenoh sessions that find each other through files, and removal of the files of killed ones.
 //!
 //! A link is a star: receiving ends listen, and the sending end connects to each of them, once.
-//! Stages of a chain start one after the other, and each connects to the present ones. Gossip
-//! would let ends that have one neighbour in common connect as well, at the same time as the
-//! sending end does.
+//! Stages of a chain start one after the other, and each connects to the existing ones. Gossip
+//! would let ends with a common neighbour connect as well, at the same time as the sending end.
 
 use crate::describe::{Carrier, QUEUE_BATCHES, RX_BUFFER};
 use crate::receiving::In;
@@ -22,18 +21,18 @@ use zenoh::{Config, Session, Wait};
 
 /// Time in which ends must find each other.
 const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time in which an end that is done must leave.
+/// Time in which a finished end must leave.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Ending of the file that says where an end listens.
+/// Ending of the file with the address on which an end listens.
 const ENDPOINT: &str = "endpoint";
-/// A pool has so many buffers more than the history is deep: one in hand at each end, and those on
-/// their way.
+/// Number of buffers of a pool in addition to the history: one in use at each end, and those in
+/// flight.
 const SPARE_BUFFERS: usize = 4;
 /// Overhead of the allocator for each buffer, and for itself.
 const BUFFER_OVERHEAD: usize = 4096;
 const POOL_OVERHEAD: usize = 1 << 20;
 
-/// One session for each process.
+/// The session of a process.
 pub struct Ends {
     session: Session,
     carrier: Carrier,
@@ -68,7 +67,7 @@ impl Middleware for Ends {
     /// open. Zenoh removes segments that no process has open, as every program of it does when it
     /// starts and when it ends. Segments in use stay.
     fn remove_leftovers(job: &Job) -> Result<()> {
-        // An end keeps some open until it is gone, even if it is done.
+        // An end keeps some files open until its process ends, even if it has finished.
         let deadline = Instant::now() + LEAVE_TIMEOUT;
         for end in announced(&job.domain_dir, "")? {
             wait_for_exit(end.pid, deadline)?;
@@ -90,9 +89,10 @@ impl Middleware for Ends {
     }
 }
 
-/// Bytes of shared memory for what readers, their history and the way to them can hold.
+/// Returns the bytes of shared memory for samples that readers hold, in their history, and in
+/// flight.
 pub fn pool_size(job: &Job) -> usize {
-    // Stages work on a message where it lies, each reader on its own.
+    // Stages work on a message in place, each reader on its own.
     let worked_on = if job.role == Role::Stage { job.subscribers } else { 0 };
     (job.depth as usize + SPARE_BUFFERS + worked_on) * (job.size + BUFFER_OVERHEAD) + POOL_OVERHEAD
 }
@@ -112,7 +112,7 @@ fn config(job: &Job, carrier: Carrier, endpoints: &[String]) -> Result<Config> {
     set("scouting/gossip/enabled", "false")?;
     set("transport/shared_memory/enabled", if carrier == Carrier::Tcp { "false" } else { "true" })?;
     if carrier != Carrier::Tcp {
-        // With this, segments are made even where shared memory is not enabled.
+        // This setting makes segments even where shared memory is not enabled.
         set("transport/shared_memory/mode", "'init'")?;
     }
     set(
@@ -144,13 +144,12 @@ struct Announced {
     endpoint: String,
 }
 
-/// A topic as part of a file's name: different ones stay different.
+/// Returns a topic as part of a file's name. Different topics have different names.
 fn as_file_name(topic: &str) -> String {
     topic.replace('%', "%25").replace('/', "%2F").replace('@', "%40")
 }
 
-/// The ends of this run whose files' names begin with `prefix`, as far as they have said where they
-/// are.
+/// Returns the announced ends of this run whose files' names begin with `prefix`.
 fn announced(directory: &Path, prefix: &str) -> Result<Vec<Announced>> {
     let unreadable = || format!("cannot read {}", directory.display());
     let mut all = Vec::new();
@@ -173,7 +172,7 @@ fn announced(directory: &Path, prefix: &str) -> Result<Vec<Announced>> {
     Ok(all)
 }
 
-/// Waits until a process of this program has let go of everything it had open.
+/// Waits until a process of this program has closed all its files.
 fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
     let Some(process) = Pid::from_raw(pid) else { return Ok(()) };
     let handle = match pidfd_open(process, PidfdFlags::empty()) {
@@ -181,7 +180,7 @@ fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
         Err(Errno::SRCH) => return Ok(()),
         Err(e) => return Err(e).with_context(|| format!("cannot watch process {pid}")),
     };
-    // One that is half gone has no program any more, but files.
+    // A process that is ending has no program any more, but still has open files.
     if let (Ok(its), Ok(own)) =
         (std::fs::read_link(format!("/proc/{pid}/exe")), std::fs::read_link("/proc/self/exe"))
         && its != own
@@ -228,7 +227,7 @@ fn wait_for_ends(
     }
 }
 
-/// Says who this is and where it listens, in a file that is whole as soon as it is there.
+/// Announces name and address of this end in a file that appears whole or not at all.
 fn announce(
     session: &Session,
     own: Ipv4Addr,

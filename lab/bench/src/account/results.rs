@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Results of a run that was accounted for.
+//! Results of an accounted run.
 
 use crate::harness::{OwnTool, ReceivedRow, SentRow};
 use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One run, accounted for.
+/// Account of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
     /// Reasons why the run is not valid; empty if it is.
@@ -21,7 +21,7 @@ pub struct Account {
     pub received: Vec<u64>,
     /// Of the sent ones: replaced by newer ones before they were read, per subscriber.
     pub missed: Vec<u64>,
-    /// Of a closed loop that lost something: how. `missed` counts its counted rounds without an
+    /// Kinds of losses of a closed loop, if it had any. `missed` has its counted rounds without an
     /// answer in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_rounds: Option<LostRounds>,
@@ -31,8 +31,8 @@ pub struct Account {
     pub torn: u64,
     /// Processor time of the sending end for each counted sample that was sent, in nanoseconds.
     pub publisher_cpu_ns_per_sample: Option<f64>,
-    /// Processor time of a receiving end for each counted sample that was sent, whether or not it
-    /// got it, in nanoseconds; the mean of all.
+    /// Processor time of a receiving end for each counted sample that was sent, received or not, in
+    /// nanoseconds; the mean of all.
     pub subscriber_cpu_ns_per_sample: Option<f64>,
     /// System calls for waking for each counted sample that was sent.
     pub wake_calls_per_publish: Option<f64>,
@@ -43,7 +43,7 @@ pub struct Account {
     pub idle_wakeups_per_s: Option<f64>,
     /// Settings that the machine refused.
     pub unset: Vec<String>,
-    /// Result of the middleware's own latency tool, if the run was one of it.
+    /// Result of the middleware's own latency tool, if the run was a run of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_tool: Option<OwnTool>,
     /// Samples of each figure.
@@ -54,8 +54,8 @@ pub struct Account {
     pub stamps: Vec<Sample>,
 }
 
-/// Rounds that a closed loop lost, warm-up included. Every round without an answer in time is one
-/// of these, or its answer was not sent.
+/// Rounds that a closed loop lost, warm-up included. For every round without an answer in time,
+/// question or answer was lost, or the answer was not sent or late.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostRounds {
     /// Questions that the answering end did not get.
@@ -78,15 +78,15 @@ pub struct Sample {
     /// Stamps of the receiving end; nothing if it did not receive it. In a ping-pong: of the
     /// answer.
     pub received: Option<ReceivedRow>,
-    /// [`Metric::Transport`]; 0 if it was not received. In a ping-pong the other end's filling is taken out of it, so it does
-    /// not follow from these stamps alone.
+    /// [`Metric::Transport`]; 0 if it was not received. In a ping-pong the other end's filling is
+    /// subtracted, so it does not follow from these stamps alone.
     pub transport_ns: u64,
     /// [`Metric::FillAndTransport`]; 0 if it was not received, or not filled.
     pub fill_and_transport_ns: u64,
 }
 
 impl Sample {
-    /// All that were taken; 0 where one was not.
+    /// Returns the stamps that were taken; 0 for the others.
     pub(super) fn stamps(&self) -> [u64; 8] {
         let (s, r) = (self.sent, self.received.unwrap_or_default());
         [

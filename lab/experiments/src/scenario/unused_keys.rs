@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unused keys of a scenario. Ignoring them silently would measure something else.
+//! Unused keys of a scenario. Silently ignoring them would measure something else.
 
 use super::{CaseSpec, RunSpec, Scenario, Vary};
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub(super) const OF_LINKS: [&str; 13] = [
 /// Keys that a case with a workload sets for itself.
 pub(super) const OF_WORKLOADS: [&str; 2] = ["workload", "systems"];
 
-/// The keys that a part of a scenario says something with.
+/// Returns the keys that a part of a scenario sets.
 fn said(part: &impl Serialize) -> Vec<String> {
     let says = |v: &Value| {
         !(v.is_null()
@@ -47,43 +47,42 @@ fn said(part: &impl Serialize) -> Vec<String> {
     part.into_iter().filter(|(_, value)| says(value)).map(|(name, _)| name).collect()
 }
 
-/// The first thing that a part of a scenario says beyond what goes for it.
-pub(super) fn unheeded(part: &impl Serialize, heeded: &[&str]) -> Option<String> {
-    said(part).into_iter().find(|name| !heeded.contains(&name.as_str()))
+/// Returns the first key of a part that is not used.
+pub(super) fn unused(part: &impl Serialize, used: &[&str]) -> Option<String> {
+    said(part).into_iter().find(|name| !used.contains(&name.as_str()))
 }
 
 /// Returns the place of a key that a chain does not use.
-pub(super) fn unheeded_by_chain(s: &Scenario) -> Option<Vec<String>> {
+pub(super) fn unused_by_chain(s: &Scenario) -> Option<Vec<String>> {
     let at = |path: &[&str], found: Option<String>| {
         found.map(|name| path.iter().map(|p| (*p).to_owned()).chain([name]).collect())
     };
     let cases =
-        s.cases.iter().find_map(|(name, case)| at(&["cases", name], unheeded(case, &OF_CHAINS)));
+        s.cases.iter().find_map(|(name, case)| at(&["cases", name], unused(case, &OF_CHAINS)));
     let runs = || [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)].into_iter();
-    at(&["link"], unheeded(&s.link, &OF_CHAINS))
+    at(&["link"], unused(&s.link, &OF_CHAINS))
         .or(cases)
-        .or_else(|| at(&["vary"], unheeded(&s.vary, &OF_CHAINS)))
+        .or_else(|| at(&["vary"], unused(&s.vary, &OF_CHAINS)))
         .or_else(|| {
-            runs().find_map(|(part, run)| at(&[part, "vary"], unheeded(&run.vary, &OF_CHAINS)))
+            runs().find_map(|(part, run)| at(&[part, "vary"], unused(&run.vary, &OF_CHAINS)))
         })
         .or_else(|| s.watch_every_ms.map(|_| vec!["watch_every_ms".to_owned()]))
 }
 
 /// Unused key: its place, the reason, and the remedy.
-pub(super) struct Unheeded {
+pub(super) struct UnusedKey {
     pub(super) path: Vec<String>,
     pub(super) message: String,
     pub(super) help: String,
 }
 
-impl Unheeded {
+impl UnusedKey {
     pub(super) fn at(path: &[&str], message: String, help: String) -> Self {
         Self { path: path.iter().map(|p| (*p).to_owned()).collect(), message, help }
     }
 }
 
-/// Parts measured at one extent: by the name of the part of the file that sets the differences
-/// there.
+/// Part of the file for one extent, with its name.
 pub(super) struct Part<'a> {
     name: &'static str,
     own: &'a RunSpec,
@@ -100,7 +99,7 @@ impl Part<'_> {
         })
     }
 
-    /// Its cases, by name.
+    /// Returns its cases, by name.
     pub(super) fn cases<'s>(
         &self,
         s: &'s Scenario,
@@ -123,7 +122,7 @@ impl Part<'_> {
 
 /// Finds keys next to a case's several `links` that none of them would use: its cells would be the
 /// same under several names.
-pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
+pub(super) fn unused_by_links(s: &Scenario) -> Option<UnusedKey> {
     for part in Part::of(s) {
         for (name, case) in part.cases(s).filter(|(_, case)| !case.links.is_empty()) {
             let copies = || {
@@ -133,14 +132,14 @@ pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
                 let message = format!(
                     "the case '{name}' has `links`, which do not use `copies` of all together"
                 );
-                return Some(Unheeded::at(&["link", "copies"], message, copies()));
+                return Some(UnusedKey::at(&["link", "copies"], message, copies()));
             }
             for key in said(&part.vary) {
                 if key == "copies" {
                     let message = format!(
                         "the case '{name}' has `links`, which do not use `copies` of all together"
                     );
-                    return Some(Unheeded::at(&part.place(s, &key), message, copies()));
+                    return Some(UnusedKey::at(&part.place(s, &key), message, copies()));
                 }
                 if OF_LINKS.contains(&key.as_str())
                     && case.links.values().all(|link| said(link).contains(&key))
@@ -152,7 +151,7 @@ pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
                     let help = format!(
                         "remove `{key}` from links of `cases.{name}`, or make two scenarios"
                     );
-                    return Some(Unheeded::at(&part.place(s, &key), message, help));
+                    return Some(UnusedKey::at(&part.place(s, &key), message, help));
                 }
             }
         }
@@ -161,7 +160,7 @@ pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
 }
 
 /// Finds keys of `run`, `quick` or `paper` that none of its cases can use.
-pub(super) fn unheeded_of_runs(s: &Scenario) -> Option<Unheeded> {
+pub(super) fn unused_of_runs(s: &Scenario) -> Option<UnusedKey> {
     for part in Part::of(s) {
         let links = || part.cases(s).any(|(_, c)| c.workload.is_none());
         let has_rate =
@@ -172,7 +171,7 @@ pub(super) fn unheeded_of_runs(s: &Scenario) -> Option<Unheeded> {
         if part.own.seconds.is_some() && !part.cases(s).any(|(_, c)| lasts(c)) {
             let message =
                 format!("no case of `{name}` uses `seconds`: without a rate, messages are counted");
-            return Some(Unheeded::at(
+            return Some(UnusedKey::at(
                 &[name, "seconds"],
                 message,
                 "write `messages`, or give a `rate_hz`".into(),
@@ -182,14 +181,14 @@ pub(super) fn unheeded_of_runs(s: &Scenario) -> Option<Unheeded> {
             let message = format!(
                 "no case of `{name}` uses `messages`: a workload is observed for some time"
             );
-            return Some(Unheeded::at(&[name, "messages"], message, "write `seconds`".into()));
+            return Some(UnusedKey::at(&[name, "messages"], message, "write `seconds`".into()));
         }
         if part.own.warm_up.is_some() && !links() {
             let message = format!(
                 "no case of `{name}` uses `warm_up`, which is a number of samples: a workload has \
                  none"
             );
-            return Some(Unheeded::at(
+            return Some(UnusedKey::at(
                 &[name, "warm_up"],
                 message,
                 "leave it out: a workload warms up for a fifth of its `seconds`, 2 s at most"
