@@ -330,11 +330,16 @@ impl Collector {
         if publishers().next().is_none()
             || self.facts.external.iter().any(|t| t.id() == input.topic)
         {
-            return Some("the topic is published from outside of the run as well, by programs whose counts are not known here".to_owned());
+            return Some(
+                "the topic is published from outside of the run as well, by programs whose counts \
+                 are not known here"
+                    .to_owned(),
+            );
         }
         let also = publishers().find(|s| s.name != stage && self.cut_off.contains(&s.name))?;
         Some(format!(
-            "the process of {}, which publishes, was killed or ended out of turn too, up to a second after its last count",
+            "the process of {}, which publishes, was killed or ended out of turn too, up to a \
+             second after its last count",
             also.name
         ))
     }

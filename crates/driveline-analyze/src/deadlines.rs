@@ -110,7 +110,8 @@ mod tests {
         let missed: Vec<_> =
             s.deadlines.iter().map(|d| (d.stage.as_str(), d.end, d.missed)).collect();
         assert_eq!(missed, [("slow", PortEnd::Input, 321), ("fast", PortEnd::Output, 1208)]);
-        let text = "deadlines missed: 1208 by output fast.out (topic 'x/tick'), 321 by input slow.in (topic 'x/tick')";
+        let text = "deadlines missed: 1208 by output fast.out (topic 'x/tick'), 321 by input \
+                    slow.in (topic 'x/tick')";
         assert_eq!(s.missed_deadlines().unwrap(), text);
         let json = serde_json::to_value(&s).unwrap();
         let fast = serde_json::json!({ "stage": "fast", "port": "out", "end": "output", "topic": "x/tick", "missed": 1208 });

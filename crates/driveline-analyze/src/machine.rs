@@ -107,7 +107,8 @@ mod tests {
         };
         put(
             "proc/cpuinfo",
-            "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu hypervisor sse\n\nmodel name\t: Fast CPU\n",
+            "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu hypervisor sse\n\nmodel \
+             name\t: Fast CPU\n",
         );
         put("proc/meminfo", "MemFree: 1 kB\nMemTotal:       2097152 kB\n");
         put("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");

@@ -68,7 +68,8 @@ fn cut_off(work: &CutOff) -> Problem {
         topic: work.unread.first().map(|(topic, _)| topic.clone()),
         what: format!("{} was cut off", work.component),
         why: format!(
-            "{work} when the run ended, and no call of what its source had left ended for 30 s; look for a call that waits or never returns"
+            "{work} when the run ended, and no call of what its source had left ended for 30 s; \
+             look for a call that waits or never returns"
         ),
     }
 }
@@ -171,12 +172,15 @@ fn reliable_loss(run: &Collector, stage: &str, input: &str, series: &InputSeries
     let waited = blocked.iter().find(|b| b.topic == topic && b.timeouts > 0);
     let why = match waited {
         Some(b) => format!(
-            "{} waited `max_blocking_ms` for its readers {} without success and went on; raise `qos.depth` or `qos.max_blocking_ms` of the topic, make {stage} faster, or publish less often",
+            "{} waited `max_blocking_ms` for its readers {} without success and went on; raise \
+             `qos.depth` or `qos.max_blocking_ms` of the topic, make {stage} faster, or publish \
+             less often",
             b.stage,
             if b.timeouts == 1 { "1 time".to_owned() } else { format!("{} times", b.timeouts) }
         ),
         None => format!(
-            "no publisher reported a time-out: its input '{input}' was replaced, or a publisher ended, before it had read all; raise `qos.depth` of the topic"
+            "no publisher reported a time-out: its input '{input}' was replaced, or a publisher \
+             ended, before it had read all; raise `qos.depth` of the topic"
         ),
     };
     Problem {
@@ -198,8 +202,10 @@ fn suspended(module: &str) -> Problem {
         stage: module.to_owned(),
         topic: None,
         what: format!("'{module}' was suspended when the run ended"),
-        why: "SIGSTOP had suspended its process, which did nothing from then on; `kill -CONT` lets it go on"
-            .to_owned(),
+        why:
+            "SIGSTOP had suspended its process, which did nothing from then on; `kill -CONT` lets \
+             it go on"
+                .to_owned(),
     }
 }
 
@@ -220,8 +226,13 @@ fn never_called(run: &Collector) -> Vec<Problem> {
     let problem = |(stage, topics): (&str, Vec<&driveline_types::TopicName>)| {
         let names: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
         let why = match (names.is_empty(), run.was_refused(stage)) {
-            (true, _) => "samples came, and none of them triggered it (`trigger:` and its limits in the graph file)".to_owned(),
-            (false, true) => format!("nothing came on topic {}, and a connection of its was refused", names.join(" and ")),
+            (true, _) => "samples came, and none of them triggered it (`trigger:` and its limits \
+                          in the graph file)"
+                .to_owned(),
+            (false, true) => format!(
+                "nothing came on topic {}, and a connection of its was refused",
+                names.join(" and ")
+            ),
             (false, false) => format!("nothing came on topic {}", names.join(" and ")),
         };
         let (what, topic) =

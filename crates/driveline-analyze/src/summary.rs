@@ -379,7 +379,8 @@ impl Summary {
             n => (format!("{n} samples"), "they"),
         };
         Some(format!(
-            "{count} caused no call: another input was missing or too old, or {they} could not be read"
+            "{count} caused no call: another input was missing or too old, or {they} could not be \
+             read"
         ))
     }
 
@@ -449,11 +450,9 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         let known = s.received.saturating_add(s.inactive).saturating_add(s.standby);
         let all = parts.into_iter().fold(known, u64::saturating_add);
         notes.push(format!(
-            "{} of {} samples of '{}' were not read by {}: its process was killed or ended out of turn. They are not among the missed.",
-            s.unread,
-            all,
-            s.topic,
-            s.stage
+            "{} of {} samples of '{}' were not read by {}: its process was killed or ended out of \
+             turn. They are not among the missed.",
+            s.unread, all, s.topic, s.stage
         ));
     }
     for s in subscriptions {
@@ -480,7 +479,8 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
             format!("{} publishers", s.uncounted)
         };
         notes.push(format!(
-            "{} of '{}': count unknown: {why}. {publishers} on other hosts may have published more than is counted.",
+            "{} of '{}': count unknown: {why}. {publishers} on other hosts may have published more \
+             than is counted.",
             s.stage, s.topic
         ));
     }
@@ -491,7 +491,9 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         .collect();
     if !apart.is_empty() {
         notes.push(format!(
-            "Published while their reader was not connected, before its start, during a restart, or after it had stopped (readers stop before publishers): {}. They are not among the missed.",
+            "Published while their reader was not connected, before its start, during a restart, \
+             or after it had stopped (readers stop before publishers): {}. They are not among the \
+             missed.",
             apart.join(", ")
         ));
     }
@@ -526,36 +528,45 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         .collect();
     if !estimated.is_empty() {
         notes.push(format!(
-            "Percentiles of {} are from histograms, at most {HISTOGRAM_ERROR_PERCENT} % off: more than {EXACT_SAMPLES} calls were made. Numbers, minimum, maximum and mean are exact, as are all percentiles of the others.",
+            "Percentiles of {} are from histograms, at most {HISTOGRAM_ERROR_PERCENT} % off: more \
+             than {EXACT_SAMPLES} calls were made. Numbers, minimum, maximum and mean are exact, \
+             as are all percentiles of the others.",
             estimated.join(", ")
         ));
     }
     if run.accounts.lost() > 0 {
-        notes
-            .push(format!("{} callbacks are missing from all figures: they came faster than they could be recorded.", run.accounts.lost()));
+        notes.push(format!(
+            "{} callbacks are missing from all figures: they came faster than they could be \
+             recorded.",
+            run.accounts.lost()
+        ));
     }
     if run.accounts.lost_others() > 0 {
         notes.push(format!(
-            "{} other records of modules are missing: they came faster than they could be recorded. Counts and failures may be incomplete.",
+            "{} other records of modules are missing: they came faster than they could be \
+             recorded. Counts and failures may be incomplete.",
             run.accounts.lost_others()
         ));
     }
     if run.contradictions > 0 {
         notes.push(format!(
-            "{} callbacks are left out of the percentiles because their times contradict each other (clocks, or a damaged header).",
+            "{} callbacks are left out of the percentiles because their times contradict each \
+             other (clocks, or a damaged header).",
             run.contradictions
         ));
     }
     if let (calls @ 1.., least_ns) = run.below_zero {
         notes.push(format!(
-            "In {calls} callbacks ages of data, or parts of them, are below zero (the least {:.3} ms). They are in the figures as they are: the clock that the data's \
-             times are of is ahead by as much, or is known no better.",
+            "In {calls} callbacks ages of data, or parts of them, are below zero (the least {:.3} \
+             ms). They are in the figures as they are: the clock that the data's times are of is \
+             ahead by as much, or is known no better.",
             least_ns as f64 / 1e6
         ));
     }
     if run.clock_error_ns > 0 {
         notes.push(format!(
-            "Ages of data from other hosts are right to within {:.3} ms: the clocks of the hosts are known no better.",
+            "Ages of data from other hosts are right to within {:.3} ms: the clocks of the hosts \
+             are known no better.",
             run.clock_error_ns as f64 / 1e6
         ));
     }

@@ -611,11 +611,13 @@ fn a_graph_file_gives_the_facts() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("two.yaml");
     std::fs::write(directory.path().join("lib.so"), "").unwrap();
-    let components = "a: { library: lib.so, class: A, outputs: { out: x/y } }\n      b: { library: lib.so, class: B, inputs: { in: x/y }, trigger: { kind: any } }";
+    let components = "a: { library: lib.so, class: A, outputs: { out: x/y } }\n      b: { library: \
+                      lib.so, class: B, inputs: { in: x/y }, trigger: { kind: any } }";
     std::fs::write(
         &path,
         format!(
-            "driveline: 1\nname: two\ntopics: {{ x/y: {{ max_payload: 1 KiB }} }}\nmodules:\n  m:\n    components:\n      {components}\n"
+            "driveline: 1\nname: two\ntopics: {{ x/y: {{ max_payload: 1 KiB }} }}\nmodules:\n  \
+             m:\n    components:\n      {components}\n"
         ),
     )
     .unwrap();
@@ -682,7 +684,15 @@ proptest! {
             let name = format!("stage{i}");
             let (conversion_ns, encoding_ns) = (convert.min(compute) * MS, convert.min(rest) * MS);
             let inputs = [input("in", "image", arrival, &header, 0)];
-            run.add(&StageRecord { stage: &name, start: MonotonicNs(start), end: MonotonicNs(end), conversion_ns, encoding_ns, inputs: &inputs, failed: false });
+            run.add(&StageRecord {
+                stage: &name,
+                start: MonotonicNs(start),
+                end: MonotonicNs(end),
+                conversion_ns,
+                encoding_ns,
+                inputs: &inputs,
+                failed: false,
+            });
             now = start + compute * MS;
             header = published("t", 1, &[(&header, arrival)], start, now);
             let summary = run.summary();
@@ -690,7 +700,12 @@ proptest! {
             let expected = us(end - source);
             prop_assert_eq!(last.age_us.max, expected);
             for split in [last.p50, last.p95, last.p99, last.max, last.mean] {
-                prop_assert!((split.total_us() - expected).abs() < 1e-2, "{:?} against {}", split, expected);
+                prop_assert!(
+                    (split.total_us() - expected).abs() < 1e-2,
+                    "{:?} against {}",
+                    split,
+                    expected
+                );
             }
         }
         prop_assert_eq!(run.contradictions, 0);
@@ -711,7 +726,13 @@ proptest! {
             let (start, end) = (there + wait, there + wait + compute);
             let name = format!("stage{i}");
             let inputs = [input("in", "image", arrival, &h, 0)];
-            run.add(&StageRecord { stage: &name, start: MonotonicNs(start), end: MonotonicNs(end), inputs: &inputs, ..StageRecord::default() });
+            run.add(&StageRecord {
+                stage: &name,
+                start: MonotonicNs(start),
+                end: MonotonicNs(end),
+                inputs: &inputs,
+                ..StageRecord::default()
+            });
             h = published("t", 1, &[(&h, arrival)], start, end);
             let [wait, compute] = [wait, compute].map(u64::cast_signed);
             communication += transit + if triggered { wait } else { 0 };
@@ -722,8 +743,15 @@ proptest! {
             let last = summary.end_to_end.iter().find(|e| e.stage == name).unwrap();
             let age = communication + computation + idle;
             let us = |ns: i64| ns as f64 / 1e3;
-            prop_assert_eq!([last.age_us.p50, last.age_us.max, last.age_us.mean, last.newest_age_us.p99], [us(age); 4]);
-            let split = Split { communication_us: us(communication), computation_us: us(computation), idle_us: us(idle) };
+            prop_assert_eq!(
+                [last.age_us.p50, last.age_us.max, last.age_us.mean, last.newest_age_us.p99],
+                [us(age); 4]
+            );
+            let split = Split {
+                communication_us: us(communication),
+                computation_us: us(computation),
+                idle_us: us(idle),
+            };
             prop_assert_eq!([last.p50, last.p95, last.p99, last.max, last.mean], [split; 5]);
             prop_assert!(!crate::report::render(&run, &summary).is_empty());
         }
@@ -740,15 +768,29 @@ proptest! {
         let header = SampleHeader::decode(&w).unwrap();
         let arrival = if triggered { Arrival::Triggered } else { Arrival::Read };
         let mut run = Collector::new(RunFacts { speed_kmh: Some(100.0), ..RunFacts::default() });
-        let inputs = [input("<b>", "image", arrival, &header, missed), input("<b>", "image", arrival, &header, missed)];
-        let record = StageRecord { stage: "<script>", start: MonotonicNs(start), end: MonotonicNs(end), conversion_ns, encoding_ns, inputs: &inputs, failed: false };
+        let inputs = [
+            input("<b>", "image", arrival, &header, missed),
+            input("<b>", "image", arrival, &header, missed),
+        ];
+        let record = StageRecord {
+            stage: "<script>",
+            start: MonotonicNs(start),
+            end: MonotonicNs(end),
+            conversion_ns,
+            encoding_ns,
+            inputs: &inputs,
+            failed: false,
+        };
         run.add(&record);
         run.add(&record);
         let summary = run.summary();
         prop_assert!(summary.stages.iter().all(|s| s.processing_us.max.is_finite()));
         let believed = (1u64 << 61) as f64 / 1e3;
         let ages = summary.end_to_end.iter().flat_map(|e| [e.age_us, e.newest_age_us]);
-        prop_assert!(ages.clone().all(|q| -believed <= q.min && q.max <= believed && q.mean.abs() <= believed));
+        prop_assert!(
+            ages.clone()
+                .all(|q| -believed <= q.min && q.max <= believed && q.mean.abs() <= believed)
+        );
         prop_assert!(!crate::report::render(&run, &summary).contains("<script>"));
     }
 }
@@ -829,7 +871,10 @@ fn the_longest_wait_is_found_where_it_is_and_not_where_it_is_noticed() {
     );
     assert_eq!(wait.triggered_by, ["image"]);
     assert_eq!((wait.calls, wait.of_calls), (9, 10));
-    let text = "On average, 37.0 ms of the 43.0 ms that image is old at fusion are waiting, not work (86 %): in 9 of 10 calls of tracker the oldest data came by tracker.boxes, where it had waited 37.0 ms on average for tracker to be triggered by the next image; the newest data is 3.00 ms old on average.";
+    let text = "On average, 37.0 ms of the 43.0 ms that image is old at fusion are waiting, not \
+                work (86 %): in 9 of 10 calls of tracker the oldest data came by tracker.boxes, \
+                where it had waited 37.0 ms on average for tracker to be triggered by the next \
+                image; the newest data is 3.00 ms old on average.";
     assert_eq!(s.waits().collect::<Vec<_>>(), [text]);
     assert!(
         s.along_the_way.iter().all(|e| e.longest_wait.is_some() == (e.stage == "tracker")),

@@ -103,8 +103,9 @@ impl Wait {
             some => format!("in {some} of {of_calls} calls"),
         };
         let text = format!(
-            "On average, {} of the {} that {} is old at {} are waiting, not work ({share} %): {calls} of {stage} the oldest data came by \
-             {stage}.{input}, where it had waited {} on average {until}; the newest data is {} old on average.",
+            "On average, {} of the {} that {} is old at {} are waiting, not work ({share} %): \
+             {calls} of {stage} the oldest data came by {stage}.{input}, where it had waited {} on \
+             average {until}; the newest data is {} old on average.",
             ms(idle),
             ms(age),
             run.topic_name(origin),

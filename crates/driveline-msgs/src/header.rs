@@ -168,9 +168,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_text_or_an_error(bytes: [u8; 16], text in "\\PC{0,8}") {
-            if let Ok(t) = fixed_text("f", &bytes) { prop_assert_eq!(t.as_bytes(), &bytes[..t.len()]); }
-            if let Ok(fixed) = to_fixed_text::<16>("f", &text) { prop_assert_eq!(fixed_text("f", &fixed), Ok(text.as_str())); }
-            else { prop_assert!(text.len() > 15); }
+            if let Ok(t) = fixed_text("f", &bytes) {
+                prop_assert_eq!(t.as_bytes(), &bytes[..t.len()]);
+            }
+            if let Ok(fixed) = to_fixed_text::<16>("f", &text) {
+                prop_assert_eq!(fixed_text("f", &fixed), Ok(text.as_str()));
+            } else {
+                prop_assert!(text.len() > 15);
+            }
         }
     }
 }

@@ -651,7 +651,10 @@ mod tests {
             let head = Image { header: Header::default(), width, height, step, encoding };
             if let Ok(image) = ImageView::new(PlainRef::from_parts(&head, &data)) {
                 for y in 0..image.rows().min(100) {
-                    prop_assert_eq!(image.row(y).len(), (width * image.encoding().bytes_per_pixel()) as usize);
+                    prop_assert_eq!(
+                        image.row(y).len(),
+                        (width * image.encoding().bytes_per_pixel()) as usize
+                    );
                 }
             }
         }

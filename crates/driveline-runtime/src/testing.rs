@@ -136,7 +136,8 @@ pub enum TestError {
     Lost(String),
     /// Calls follow one another without any time between them.
     #[error(
-        "{CALLS_AT_ONCE} calls were made at one point in time, and more are due: the component triggers itself"
+        "{CALLS_AT_ONCE} calls were made at one point in time, and more are due: the component \
+         triggers itself"
     )]
     Endless,
     /// The system refused something.
@@ -443,14 +444,16 @@ impl ComponentTest {
             let missed = missed - std::mem::replace(&mut tap.missed, missed);
             if missed > 0 {
                 let text = format!(
-                    "output '{}': {missed} samples were lost to the test, which keeps {PUBLISHED_BY_A_CALL} of one call; publish less in each call",
+                    "output '{}': {missed} samples were lost to the test, which keeps \
+                     {PUBLISHED_BY_A_CALL} of one call; publish less in each call",
                     tap.port
                 );
                 return Err(TestError::Lost(text));
             }
             if std::mem::take(&mut tap.lost) > 0 {
                 let text = format!(
-                    "output '{}': more than {KEPT} samples waited, and the oldest were dropped; take them in between",
+                    "output '{}': more than {KEPT} samples waited, and the oldest were dropped; \
+                     take them in between",
                     tap.port
                 );
                 return Err(TestError::Lost(text));
@@ -495,7 +498,8 @@ fn same_type(kind: &str, port: &str, declared: &Schema, given: &Schema) -> Resul
     let mut text = format!("{kind} '{port}' carries {}, not {}", shown(declared), shown(given));
     if (declared.kind, &declared.name) == (given.kind, &given.name) {
         text = format!(
-            "{kind} '{port}' carries another '{}' than the test: the two were built from different definitions",
+            "{kind} '{port}' carries another '{}' than the test: the two were built from different \
+             definitions",
             declared.name
         );
     }

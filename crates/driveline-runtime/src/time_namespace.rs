@@ -29,7 +29,9 @@ fn apart(module: i64, launcher: i64) -> Option<String> {
     let apart = module.abs_diff(launcher);
     (apart > 0).then(|| {
         format!(
-            "its CLOCK_MONOTONIC is {:.3} s off that of the launcher, because it runs in another time namespace, and ages of samples would be wrong; start its container without a time namespace",
+            "its CLOCK_MONOTONIC is {:.3} s off that of the launcher, because it runs in another \
+             time namespace, and ages of samples would be wrong; start its container without a \
+             time namespace",
             apart as f64 / 1e9
         )
     })

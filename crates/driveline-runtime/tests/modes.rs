@@ -19,11 +19,15 @@ fn graph(parameters: [&str; 3], keys: &str, modes: &str) -> String {
     let [joystick, planner, brake] = parameters;
     let module = |module: &str, name: &str, parameters: &str, keys: &str| {
         format!(
-            "  {module}:\n    {keys}\n    components:\n      {name}: {{library: lib, class: Modal, parameters: {{{parameters}}}, inputs: {{in: {{topic: a, qos: {{depth: 64}}}}}}, outputs: {{out: {name}_out}}}}\n"
+            "  {module}:\n    {keys}\n    components:\n      {name}: {{library: lib, class: Modal, \
+             parameters: {{{parameters}}}, inputs: {{in: {{topic: a, qos: {{depth: 64}}}}}}, \
+             outputs: {{out: {name}_out}}}}\n"
         )
     };
     format!(
-        "driveline: 1\nname: vehicle\ntopics:\n  a: {{reach: host, max_payload: 8}}\n{}modules:\n  sensing:\n    {keys}\n    components:\n      camera: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: a}}}}\n{}{}{}modes:\n{modes}",
+        "driveline: 1\nname: vehicle\ntopics:\n  a: {{reach: host, max_payload: 8}}\n{}modules:\n  \
+         sensing:\n    {keys}\n    components:\n      camera: {{library: lib, class: Counter, \
+         parameters: {{period_ms: 5}}, outputs: {{count: a}}}}\n{}{}{}modes:\n{modes}",
         ["joystick", "planner", "brake"]
             .map(|name| format!("  {name}_out: {{max_payload: 8, external: true}}\n"))
             .concat(),

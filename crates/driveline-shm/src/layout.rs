@@ -246,7 +246,11 @@ mod tests {
     proptest! {
         #[test]
         fn regions_never_overlap(slots: u32, ring_len: u32, max_payload: u64) {
-            let l = Layout { slots: slots % 70_000, ring_len: ring_len % 70_000, max_payload: max_payload >> (max_payload % 64) };
+            let l = Layout {
+                slots: slots % 70_000,
+                ring_len: ring_len % 70_000,
+                max_payload: max_payload >> (max_payload % 64),
+            };
             if l.check().is_ok() {
                 let n = l.slots as usize;
                 prop_assert!(Layout::ring_at(l.ring_len as usize) <= l.meta_at(0));

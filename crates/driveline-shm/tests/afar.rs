@@ -226,7 +226,10 @@ proptest::proptest! {
             missed += taken.missed();
         }
         proptest::prop_assert!(received.is_sorted_by(|a, b| a < b), "{:?}", received);
-        proptest::prop_assert_eq!((received.last().copied(), received.len() as u64 + missed), (Some(number), number));
+        proptest::prop_assert_eq!(
+            (received.last().copied(), received.len() as u64 + missed),
+            (Some(number), number)
+        );
         proptest::prop_assert_eq!(missed_in_all(&s), missed);
     }
 }
@@ -270,9 +273,19 @@ proptest::proptest! {
             }
         }
         while note(s.take_next().unwrap()).is_some() {}
-        proptest::prop_assert!(received.iter().all(|r| r.is_sorted_by(|a, b| a < b)), "{:?}", received);
+        proptest::prop_assert!(
+            received.iter().all(|r| r.is_sorted_by(|a, b| a < b)),
+            "{:?}",
+            received
+        );
         proptest::prop_assert_eq!([0, 1].map(|n| received[n].last().copied()), numbers.map(Some));
         let in_all: u64 = numbers.iter().sum();
-        proptest::prop_assert_eq!(received.concat().len() as u64 + missed_in_all(&s), in_all, "{:?} of {:?}", received, numbers);
+        proptest::prop_assert_eq!(
+            received.concat().len() as u64 + missed_in_all(&s),
+            in_all,
+            "{:?} of {:?}",
+            received,
+            numbers
+        );
     }
 }

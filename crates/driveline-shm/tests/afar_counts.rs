@@ -291,6 +291,11 @@ proptest! {
         prop_assert_eq!((accounted(&s), uncounted(&s)), (in_all, (0, None)), "{:?}", s.stats());
         gateway.end(&s);
         while s.take_next().unwrap().is_some() {}
-        prop_assert_eq!((accounted(&s), s.stats().not_read, uncounted(&s)), (in_all, 0, (0, None)), "{:?}", s.stats());
+        prop_assert_eq!(
+            (accounted(&s), s.stats().not_read, uncounted(&s)),
+            (in_all, 0, (0, None)),
+            "{:?}",
+            s.stats()
+        );
     }
 }

@@ -171,9 +171,32 @@ proptest! {
     #[test]
     fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, error: u64, way: Option<(u64, u64, i64, u64, u64)>, service: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
         let mut origins = Origins::default();
-        for t in topics { origins.merge(Origin { topic: TopicId(t), idle_ns: (t ^ 9).cast_signed(), ..Origin::default() }); }
-        let remote = way.map(|(host, lost, transit_ns, offset_error_ns, publisher)| Remote { host, lost, publisher, transit_ns, offset_error_ns });
-        let h = SampleHeader { sequence: seq, publish_time: MonotonicNs(t), wall_offset_ns: wall, trace_id: trace, payload_len: len, checksum: sum, clock_error_ns: error, remote, service, origins };
+        for t in topics {
+            origins.merge(Origin {
+                topic: TopicId(t),
+                idle_ns: (t ^ 9).cast_signed(),
+                ..Origin::default()
+            });
+        }
+        let remote = way.map(|(host, lost, transit_ns, offset_error_ns, publisher)| Remote {
+            host,
+            lost,
+            publisher,
+            transit_ns,
+            offset_error_ns,
+        });
+        let h = SampleHeader {
+            sequence: seq,
+            publish_time: MonotonicNs(t),
+            wall_offset_ns: wall,
+            trace_id: trace,
+            payload_len: len,
+            checksum: sum,
+            clock_error_ns: error,
+            remote,
+            service,
+            origins,
+        };
         prop_assert_eq!(SampleHeader::decode(&h.encode()), Ok(h));
     }
 
@@ -181,7 +204,9 @@ proptest! {
     fn any_words_are_a_header_or_an_error(words in proptest::collection::vec(any::<u64>(), HEADER_WORDS)) {
         let mut w = [0; HEADER_WORDS];
         w.copy_from_slice(&words);
-        if let Ok(h) = SampleHeader::decode(&w) { prop_assert!(h.origins.as_slice().len() <= MAX_ORIGINS); }
+        if let Ok(h) = SampleHeader::decode(&w) {
+            prop_assert!(h.origins.as_slice().len() <= MAX_ORIGINS);
+        }
         w[0] = (w[0] & !0xffff_ffff) | u64::from(HEADER_VERSION) | (w[1] % 9) << 16;
         prop_assert!(SampleHeader::decode(&w).is_ok());
     }
@@ -192,8 +217,11 @@ proptest! {
         for (wait, read_late, compute, triggered) in steps {
             let start = h.publish_time.0 + wait;
             let mut l = Lineage::start(MonotonicNs(start));
-            if triggered { l.inherit(&h, Arrival::Triggered); }
-            else { l.inherit(&h, Arrival::Read); }
+            if triggered {
+                l.inherit(&h, Arrival::Triggered);
+            } else {
+                l.inherit(&h, Arrival::Read);
+            }
             l.convert(MonotonicNs(start + read_late), MonotonicNs(start + read_late + compute / 3));
             h = published(&l, 2, None, start + read_late + compute, 5);
             prop_assert!(closes(&h));
@@ -222,7 +250,10 @@ proptest! {
             idle += if triggered { 0 } else { wait };
             computation += compute;
             let o = h.origins.as_slice()[0];
-            prop_assert_eq!([o.communication_ns, o.computation_ns, o.idle_ns], [communication, computation, idle]);
+            prop_assert_eq!(
+                [o.communication_ns, o.computation_ns, o.idle_ns],
+                [communication, computation, idle]
+            );
             prop_assert_eq!(o.age_ns(h.publish_time), communication + computation + idle);
         }
     }

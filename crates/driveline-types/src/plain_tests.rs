@@ -279,7 +279,11 @@ proptest! {
     fn any_bytes_are_a_payload_or_an_error(len in 0usize..256, start in 0usize..128, fill: u8) {
         let memory = Aligned([fill; 256]);
         let bytes = memory.0.get(start..start + len).unwrap_or_default();
-        if let Ok(scan) = PlainRef::<Scan>::new(bytes) { prop_assert_eq!(128 + scan.tail().len() * 8, bytes.len()); }
-        if let Ok(blob) = PlainRef::<Bytes>::new(bytes) { prop_assert_eq!(64 + blob.tail().len(), bytes.len()); }
+        if let Ok(scan) = PlainRef::<Scan>::new(bytes) {
+            prop_assert_eq!(128 + scan.tail().len() * 8, bytes.len());
+        }
+        if let Ok(blob) = PlainRef::<Bytes>::new(bytes) {
+            prop_assert_eq!(64 + blob.tail().len(), bytes.len());
+        }
     }
 }

@@ -274,16 +274,25 @@ mod tests {
         #[test]
         fn a_name_leads_to_topics_and_back(name in "[a-z_/]{1,20}", client: u64) {
             if let Ok(service) = name.parse::<ServiceName>() {
-                let (requests, responses) = (service.requests().unwrap(), service.responses(ShortId(client)).unwrap());
-                prop_assert_eq!(ServiceTopic::of(requests.as_str()), Some(ServiceTopic::Requests(&name)));
-                prop_assert_eq!(ServiceTopic::of(responses.as_str()), Some(ServiceTopic::Responses(&name, ShortId(client))));
+                let (requests, responses) =
+                    (service.requests().unwrap(), service.responses(ShortId(client)).unwrap());
+                prop_assert_eq!(
+                    ServiceTopic::of(requests.as_str()),
+                    Some(ServiceTopic::Requests(&name))
+                );
+                prop_assert_eq!(
+                    ServiceTopic::of(responses.as_str()),
+                    Some(ServiceTopic::Responses(&name, ShortId(client)))
+                );
             }
         }
 
         #[test]
         fn texts_are_bounded_whatever_they_are(bytes in proptest::collection::vec(any::<u8>(), 0..3000), text in "\\PC{0,700}") {
             prop_assert!(refusal_text(&bytes).chars().count() <= MAX_REFUSAL_LEN);
-            prop_assert!(cut_refusal(&text).len() <= MAX_REFUSAL_LEN && text.starts_with(cut_refusal(&text)));
+            prop_assert!(
+                cut_refusal(&text).len() <= MAX_REFUSAL_LEN && text.starts_with(cut_refusal(&text))
+            );
             let _ = ServiceTopic::of(&text);
         }
     }

@@ -168,7 +168,8 @@ pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
     let key = legend(stages.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), *name)));
     let note = if total > MAX_SERIES {
         format!(
-            "<p class=note>The {MAX_SERIES} components with the slowest tails of {total} are shown.</p>"
+            "<p class=note>The {MAX_SERIES} components with the slowest tails of {total} are \
+             shown.</p>"
         )
     } else {
         String::new()

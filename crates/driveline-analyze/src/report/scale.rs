@@ -184,7 +184,13 @@ mod tests {
     proptest! {
         #[test]
         fn every_scale_is_usable(a in -1e3f64..1e12, b in 1e-3f64..1e12) {
-            for scale in [Scale::from_zero(a), Scale::around_zero(-b, a), Scale::around_zero(a - b, a), Scale::log_around([a, b].into_iter()), Scale::exactly(0.0, a)] {
+            for scale in [
+                Scale::from_zero(a),
+                Scale::around_zero(-b, a),
+                Scale::around_zero(a - b, a),
+                Scale::log_around([a, b].into_iter()),
+                Scale::exactly(0.0, a),
+            ] {
                 let ticks = scale.ticks();
                 prop_assert!((2..=25).contains(&ticks.len()), "{scale:?} {ticks:?}");
                 prop_assert!(ticks.windows(2).all(|w| w[0] < w[1]));

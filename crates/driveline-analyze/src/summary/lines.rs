@@ -48,7 +48,8 @@ impl Summary {
         let outputs: Vec<_> = outputs.iter().map(one).collect();
         (!outputs.is_empty()).then(|| {
             format!(
-                "blocked in publish: {}; this time is part of the publisher's processing and of the readers' communication",
+                "blocked in publish: {}; this time is part of the publisher's processing and of \
+                 the readers' communication",
                 few(&outputs)
             )
         })
@@ -66,7 +67,8 @@ impl Summary {
         let stages: Vec<_> = self.stages.iter().filter_map(of).collect();
         (!stages.is_empty()).then(|| {
             format!(
-                "timer ticks without a call (overruns): {}; the call before them took longer than the period",
+                "timer ticks without a call (overruns): {}; the call before them took longer than \
+                 the period",
                 few(&stages)
             )
         })

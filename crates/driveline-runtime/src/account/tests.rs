@@ -260,7 +260,9 @@ proptest! {
     #[test]
     fn any_bytes_are_records_or_counted(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..10)) {
         let mut reader = LineReader::<Record>::default();
-        for c in chunks { reader.feed(&c, |_| {}); }
+        for c in chunks {
+            reader.feed(&c, |_| {});
+        }
     }
 
     #[test]

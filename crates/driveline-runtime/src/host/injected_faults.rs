@@ -56,7 +56,8 @@ impl FromStr for InjectedFault {
             (Some("memory"), Some(Ok(mib))) => Ok(Self::Memory(mib)),
             (Some("descriptors"), Some(Ok(n))) => Ok(Self::Descriptors(n)),
             _ => Err(format!(
-                "'{text}' is no fault: write `hang`, `exception`, `memory MIB` or `descriptors COUNT`"
+                "'{text}' is no fault: write `hang`, `exception`, `memory MIB` or `descriptors \
+                 COUNT`"
             )),
         }
     }

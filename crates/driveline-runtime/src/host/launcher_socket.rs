@@ -28,7 +28,8 @@ pub(super) fn connect(path: &Path, signals: &UnixStream) -> io::Result<Option<Un
             Err(e) if is_to_come(&e) => {
                 if began.elapsed() >= REPORT_AFTER && !std::mem::replace(&mut reported, true) {
                     output::log(format_args!(
-                        "waiting for the launcher at {}: {e}; it is `driveline run --attach`, or `--deploy`",
+                        "waiting for the launcher at {}: {e}; it is `driveline run --attach`, or \
+                         `--deploy`",
                         path.display()
                     ));
                 }
@@ -66,7 +67,8 @@ fn checked(path: &Path, socket: UnixStream) -> io::Result<UnixStream> {
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "user {} listens at {}, but its directory belongs to user {owner}: give the directory to the launcher's user",
+            "user {} listens at {}, but its directory belongs to user {owner}: give the directory \
+             to the launcher's user",
             peer.uid,
             path.display()
         ),

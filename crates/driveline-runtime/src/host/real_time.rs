@@ -14,8 +14,11 @@ use std::io::{Read, Write};
 
 /// File in which a process requests short idle states of the cores.
 const LATENCY_FILE: &str = "/dev/cpu_dma_latency";
-const LOCK_REMEDY: &str = "make the memlock limit unlimited: `ulimit -l unlimited`, LimitMEMLOCK=infinity of a systemd unit, or `--ulimit memlock=-1` of a container";
-const LATENCY_REMEDY: &str = "run as root, or let a udev rule give the file to the user; in a container also `devices: [/dev/cpu_dma_latency]`";
+const LOCK_REMEDY: &str = "make the memlock limit unlimited: `ulimit -l unlimited`, \
+                           LimitMEMLOCK=infinity of a systemd unit, or `--ulimit memlock=-1` of a \
+                           container";
+const LATENCY_REMEDY: &str = "run as root, or let a udev rule give the file to the user; in a \
+                              container also `devices: [/dev/cpu_dma_latency]`";
 
 /// The settings of one process. They hold while it lives.
 pub(super) struct RealTime {
@@ -230,7 +233,8 @@ fn cores(executor: &ResolvedExecutor, isolated: &Isolated) -> SettingAccount {
     } else {
         let open = list(&open);
         format!(
-            "cores {}: {kept}; other processes can use {open}: boot with `isolcpus={open}`, or keep them off with AllowedCPUs= of systemd slices",
+            "cores {}: {kept}; other processes can use {open}: boot with `isolcpus={open}`, or \
+             keep them off with AllowedCPUs= of systemd slices",
             list(cpus)
         )
     };

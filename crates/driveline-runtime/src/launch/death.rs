@@ -73,22 +73,39 @@ impl LastWords {
         match (&self.failed, &self.crash) {
             // The previous handler may have aborted instead of returning to the faulting
             // instruction.
-            (_, Some((signal, call))) if [Some(*signal), Some(s::SIGABRT)].contains(&status.signal()) => Some(match call {
-                Some(call) => format!("in {call}"),
-                None => "in a thread that runs no callback".to_owned(),
-            }),
+            (_, Some((signal, call)))
+                if [Some(*signal), Some(s::SIGABRT)].contains(&status.signal()) =>
+            {
+                Some(match call {
+                    Some(call) => format!("in {call}"),
+                    None => "in a thread that runs no callback".to_owned(),
+                })
+            }
             (Some((Some(call), text)), _) => Some(format!("it {text}, with {call}")),
             (Some((None, text)), _) => Some(text.clone()),
             (None, _) if status.code().is_some() && !told && self.asked => Some(
-                "another process sent it SIGTERM or SIGINT; Ctrl-C or a signal to `driveline run` ends the whole run".to_owned(),
+                "another process sent it SIGTERM or SIGINT; Ctrl-C or a signal to `driveline run` \
+                 ends the whole run"
+                    .to_owned(),
             ),
-            (None, _) if status.code() == Some(i32::from(exit::USAGE)) && !self.greeted && !gateway => Some(
-                "it does not understand its arguments: the program that runs modules (driveline-host, or DRIVELINE_HOST) is of another build than this command".to_owned(),
-            ),
-            (None, _) if status.code().is_some() && !told && gateway => {
-                Some("it did not say why; its last output may show the reason, unless the program is no gateway of Driveline".to_owned())
+            (None, _)
+                if status.code() == Some(i32::from(exit::USAGE)) && !self.greeted && !gateway =>
+            {
+                Some(
+                    "it does not understand its arguments: the program that runs modules \
+                     (driveline-host, or DRIVELINE_HOST) is of another build than this command"
+                        .to_owned(),
+                )
             }
-            (None, _) if status.code().is_some() && !told => Some("it did not say why; a component or a library called exit()".to_owned()),
+            (None, _) if status.code().is_some() && !told && gateway => Some(
+                "it did not say why; its last output may show the reason, unless the program is no \
+                 gateway of Driveline"
+                    .to_owned(),
+            ),
+            (None, _) if status.code().is_some() && !told => Some(
+                "it did not say why; a component or a library called exit()"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }

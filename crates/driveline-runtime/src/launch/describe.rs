@@ -57,12 +57,14 @@ impl fmt::Display for ProgramNotFound {
             };
             write!(
                 f,
-                "{variable} names {places} as the program {name}, and {what}; correct {variable}, or unset it and {remedy}"
+                "{variable} names {places} as the program {name}, and {what}; correct {variable}, \
+                 or unset it and {remedy}"
             )
         } else {
             write!(
                 f,
-                "the program {name} was not found (searched: {places}); {remedy}, or name it in {variable}"
+                "the program {name} was not found (searched: {places}); {remedy}, or name it in \
+                 {variable}"
             )
         }
     }
@@ -390,11 +392,13 @@ mod tests {
         assert_eq!(load("test \"$1 $2 $4 $WHERE\" = 'load a.so c.so in the module'"), Ok(()));
         let failed = |script: &str| load(script).map_err(|(at, e)| (at, e.reason)).unwrap_err();
         let (at, reason) = failed(
-            "echo 'loading a.so'; echo words of a library; echo 'loading b.so'; echo 'twice' >&2; exit 1",
+            "echo 'loading a.so'; echo words of a library; echo 'loading b.so'; echo 'twice' >&2; \
+             exit 1",
         );
         assert_eq!((at, reason.as_str()), (1, "twice"));
         let (at, reason) = failed(
-            "echo 'loading a.so'; echo 'loading b.so'; echo 'loading c.so'; echo no >&2; kill -SEGV $$",
+            "echo 'loading a.so'; echo 'loading b.so'; echo 'loading c.so'; echo no >&2; kill \
+             -SEGV $$",
         );
         assert!(at == 2 && reason.starts_with("no; ") && reason.contains("SIGSEGV"), "{reason}");
         assert!(failed("exit 7").1.contains("code 7"));

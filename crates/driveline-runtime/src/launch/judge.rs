@@ -80,7 +80,8 @@ impl fmt::Display for What {
                 let calls = if *count == 1 { "a call".into() } else { format!("{count} calls") };
                 write!(
                     f,
-                    "component '{component}': {calls} took too long, up to {:.1} ms (`budget_ms: {}`)",
+                    "component '{component}': {calls} took too long, up to {:.1} ms (`budget_ms: \
+                     {}`)",
                     ms(worst),
                     ms(budget)
                 )
@@ -89,13 +90,15 @@ impl fmt::Display for What {
                 let times = if *missed == 1 { "once".into() } else { format!("{missed} times") };
                 write!(
                     f,
-                    "input '{input}' of component '{component}' missed its deadline {times} (topic '{topic}', `deadline_ms`)"
+                    "input '{input}' of component '{component}' missed its deadline {times} (topic \
+                     '{topic}', `deadline_ms`)"
                 )
             }
             Self::Rate { component, output, topic, hz, min, max } => {
                 write!(
                     f,
-                    "output '{output}' of component '{component}' publishes at {hz:.1} Hz (topic '{topic}', `rate_hz: {{"
+                    "output '{output}' of component '{component}' publishes at {hz:.1} Hz (topic \
+                     '{topic}', `rate_hz: {{"
                 )?;
                 let bounds = [("min", min), ("max", max)];
                 let bounds: Vec<_> = bounds

@@ -184,14 +184,16 @@ fn likely(e: &Unconnected, participants: &[ParticipantInfo], domain_dir: &Path) 
     let missing = match (publishes, subscribes) {
         (true, true) => {
             return format!(
-                "both are there, and neither says why; `driveline topic info {topic}` shows QoS, pins and access while they run"
+                "both are there, and neither says why; `driveline topic info {topic}` shows QoS, \
+                 pins and access while they run"
             );
         }
         (false, _) => publisher,
         (true, false) => subscription,
     };
     format!(
-        "'{missing}' is not seen in {}; its module uses another directory (`environment:`, a private /tmp or /run), or does not answer",
+        "'{missing}' is not seen in {}; its module uses another directory (`environment:`, a \
+         private /tmp or /run), or does not answer",
         domain_dir.display()
     )
 }

@@ -303,13 +303,16 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
+            Self::Spawned { module, pid } => {
+                write!(f, "{} started as process {pid}", Called(module))
+            }
             Self::Placed { module, place } => write!(f, "{} {place}", Called(module)),
             Self::OtherBuild { module, program, build } => {
                 let build = if build.is_empty() { "an earlier release" } else { build };
                 write!(
                     f,
-                    "warning: {}: its program {program} is of another build ({build}) than this command ({}); use both of one installation, or correct DRIVELINE_HOST",
+                    "warning: {}: its program {program} is of another build ({build}) than this \
+                     command ({}); use both of one installation, or correct DRIVELINE_HOST",
                     Called(module),
                     build_id()
                 )
@@ -319,7 +322,9 @@ impl fmt::Display for Event {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")
             }
             Self::Running => f.write_str("all modules are ready; running"),
-            Self::Finished { module, component } => write!(f, "component '{component}' in module '{module}' has finished; the run ends"),
+            Self::Finished { module, component } => {
+                write!(f, "component '{component}' in module '{module}' has finished; the run ends")
+            }
             Self::CutOff { work } => write!(f, "{work}; it is cut off"),
             Self::Stopping => f.write_str("stopping"),
             Self::Busy { module, call, for_s, when } => {
@@ -327,35 +332,68 @@ impl fmt::Display for Event {
                     write!(f, "waiting for {}: ", Called(module))?;
                 }
                 match call.call {
-                    Call::Load => write!(f, "library {} has been loading for {for_s} s", call.component),
-                    _ => write!(f, "component '{}' has been in {} for {for_s} s", call.component, call.inside()),
+                    Call::Load => {
+                        write!(f, "library {} has been loading for {for_s} s", call.component)
+                    }
+                    _ => write!(
+                        f,
+                        "component '{}' has been in {} for {for_s} s",
+                        call.component,
+                        call.inside()
+                    ),
                 }
             }
             Self::Waiting { module, pid: 0, for_s } => {
                 write!(f, "waiting for {} for {for_s} s: it has not connected", Called(module))
             }
             Self::Waiting { module, pid, for_s } => {
-                write!(f, "waiting for {} for {for_s} s: process {pid} says nothing", Called(module))
+                write!(
+                    f,
+                    "waiting for {} for {for_s} s: process {pid} says nothing",
+                    Called(module)
+                )
             }
             Self::Suspended { module, pid } => {
-                write!(f, "{} is suspended and does nothing; `kill -CONT {pid}` lets it go on", Called(module))
+                write!(
+                    f,
+                    "{} is suspended and does nothing; `kill -CONT {pid}` lets it go on",
+                    Called(module)
+                )
             }
             Self::Continued { module } => write!(f, "{} goes on", Called(module)),
-            Self::NotSuspended => {
-                f.write_str("a run cannot be suspended: the modules would go on without a reader; Ctrl-C ends it")
+            Self::NotSuspended => f.write_str(
+                "a run cannot be suspended: the modules would go on without a reader; Ctrl-C ends \
+                 it",
+            ),
+            Self::Ended { death, expected: true } => {
+                write!(f, "{} has ended ({})", Called(&death.module), death.how)
             }
-            Self::Ended { death, expected: true } => write!(f, "{} has ended ({})", Called(&death.module), death.how),
             Self::Ended { death, expected: false } => death.fmt(f),
-            Self::Restarts { module, after_ms: 0 } => write!(f, "{} is started again", Called(module)),
+            Self::Restarts { module, after_ms: 0 } => {
+                write!(f, "{} is started again", Called(module))
+            }
             Self::Restarts { module, after_ms } => {
                 write!(f, "{} is started again in {} s", Called(module), *after_ms as f64 / 1e3)?;
-                if is_gateway(module) { f.write_str("; until then nothing that it carries comes or goes") } else { Ok(()) }
+                if is_gateway(module) {
+                    f.write_str("; until then nothing that it carries comes or goes")
+                } else {
+                    Ok(())
+                }
             }
             Self::Recovered { module, pid, after_ms } => {
-                write!(f, "{} works again as process {pid}, {after_ms} ms after its end", Called(module))
+                write!(
+                    f,
+                    "{} works again as process {pid}, {after_ms} ms after its end",
+                    Called(module)
+                )
             }
             Self::NotReady { module, within_ms, call } => {
-                write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)?;
+                write!(
+                    f,
+                    "{} was not ready within {} s (`ready_within_ms`)",
+                    Called(module),
+                    *within_ms as f64 / 1e3
+                )?;
                 call.as_ref().map_or(Ok(()), |call| write!(f, ": it was in {call}"))
             }
             Self::ParameterChanged { component, name, value, mode, error } => {
@@ -374,8 +412,12 @@ impl fmt::Display for Event {
                     other => write!(f, "; {other} is entered"),
                 }
             }
-            Self::Down { module, why } => write!(f, "{} stays down: {why}; the others go on", Called(module)),
-            Self::ModeRequested { mode, cause, .. } => write!(f, "mode '{mode}' is requested by {cause}"),
+            Self::Down { module, why } => {
+                write!(f, "{} stays down: {why}; the others go on", Called(module))
+            }
+            Self::ModeRequested { mode, cause, .. } => {
+                write!(f, "mode '{mode}' is requested by {cause}")
+            }
             Self::ModeRefused { mode, cause, why } => {
                 write!(f, "mode '{mode}', requested by {cause}, is refused: {why}")
             }

@@ -65,7 +65,8 @@ pub enum LaunchError {
     Health(String),
     /// There is nothing to start.
     #[error(
-        "the graph has no modules to run, and nothing that a gateway carries: `driveline validate` says more"
+        "the graph has no modules to run, and nothing that a gateway carries: `driveline validate` \
+         says more"
     )]
     Nothing,
 }

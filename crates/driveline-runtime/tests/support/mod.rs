@@ -208,6 +208,15 @@ impl Sink for Seen {
 /// between them. The run ends when `one` fails.
 pub fn graph(limit: u32, relay: &str, printer: &str) -> String {
     format!(
-        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: {{max_payload: 8}}\nmodules:\n  one:\n    restart: {{on_exhausted: stop}}\n    environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: 16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, inputs: {{count: c}}}}\n"
+        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: \
+         {{max_payload: 8}}\nmodules:\n  one:\n    restart: {{on_exhausted: stop}}\n    \
+         environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: \
+         Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: \
+         lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: \
+         16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: \
+         {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: \
+         {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: \
+         c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, \
+         inputs: {{count: c}}}}\n"
     )
 }

@@ -197,7 +197,10 @@ mod tests {
                         let mut gone = Vec::new();
                         while let Some((c, loss)) = pending.lost(MonotonicNs(now)) {
                             let (s, deadline) = open.remove(&c.number).unwrap();
-                            prop_assert_eq!(loss, if s == server { Loss::ServerGone } else { Loss::TimedOut });
+                            prop_assert_eq!(
+                                loss,
+                                if s == server { Loss::ServerGone } else { Loss::TimedOut }
+                            );
                             prop_assert!(s == server || deadline <= now);
                             gone.push(c.number);
                         }

@@ -39,7 +39,8 @@ pub enum AskError {
     #[error(
         "the run did not respond within {} s{}",
         patience.as_secs_f64(),
-        pid.map_or(String::new(), |pid| format!(": process {pid} may be suspended (`kill -CONT {pid}`), or its terminal does not take output"))
+        pid.map_or(String::new(), |pid| format!(": process {pid} may be suspended (`kill -CONT \
+                                                 {pid}`), or its terminal does not take output"))
     )]
     Silent {
         /// Its launcher, where this PID namespace has a process id for it.

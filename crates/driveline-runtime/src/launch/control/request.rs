@@ -322,7 +322,8 @@ mod tests {
         assert_eq!(error.code, ErrorCode::UnknownVerb);
         assert_eq!(
             error.text,
-            "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health, mode, param, param_set, log_level"
+            "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health, mode, \
+             param, param_set, log_level"
         );
         for (received, code) in [
             (Received::Incomplete, ErrorCode::Malformed),

@@ -382,7 +382,8 @@ fn of_launchers_that_start_together_one_has_the_graph() {
         assert_eq!(
             text,
             format!(
-                "another launcher, process {pid}, runs graph 'g' in this domain already; it does not respond"
+                "another launcher, process {pid}, runs graph 'g' in this domain already; it does \
+                 not respond"
             )
         );
     }

@@ -179,7 +179,8 @@ impl<'a> ModeControl<'a> {
             ("inactive", "on_deactivate")
         };
         format!(
-            "was killed because its component '{name}' did not become {state} in time (`enter_within_ms`; its `{call}`, or the call before it)"
+            "was killed because its component '{name}' did not become {state} in time \
+             (`enter_within_ms`; its `{call}`, or the call before it)"
         )
     }
 

@@ -291,7 +291,8 @@ impl Remote {
                 });
                 if oom && signal == Some(Signal::KILL.as_raw()) {
                     self.cause = Some(
-                        "its container reached its memory limit (`memory:`), and the kernel killed it".to_owned(),
+                        "its container reached its memory limit (`memory:`), and the kernel killed \
+                         it".to_owned(),
                     );
                 }
             }
@@ -305,7 +306,9 @@ impl Remote {
             Some(status) => self.end(status),
             None => {
                 self.cause = Some(
-                    "the first process of its container was killed, from outside as by `podman kill`".to_owned(),
+                    "the first process of its container was killed, from outside as by `podman \
+                     kill`"
+                        .to_owned(),
                 );
                 self.end(by_signal(Signal::KILL.as_raw()));
             }
@@ -324,7 +327,9 @@ impl Remote {
                 Some("its process ran without the first process of its container".to_owned());
         } else if !told {
             self.cause = Some(
-                "its connection has closed; how it ended is unknown without `driveline-host contain`".to_owned(),
+                "its connection has closed; how it ended is unknown without `driveline-host \
+                 contain`"
+                    .to_owned(),
             );
         }
         self.end(by_code(i32::from(!told)));

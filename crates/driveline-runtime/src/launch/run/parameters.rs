@@ -49,7 +49,8 @@ impl Launcher<'_> {
                 };
                 let Some(range) = spec.live.get(name) else {
                     return Err(RequestError::refused(format!(
-                        "{component}.{name} is fixed from the start: class '{}' does not declare it as changeable; set it in the graph or with `--set`, and restart",
+                        "{component}.{name} is fixed from the start: class '{}' does not declare \
+                         it as changeable; set it in the graph or with `--set`, and restart",
                         spec.class
                     )));
                 };

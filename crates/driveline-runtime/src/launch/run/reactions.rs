@@ -86,7 +86,8 @@ impl<'a> Launcher<'a> {
             return;
         }
         let text = format!(
-            "component '{component}' keeps {held} samples of topic '{topic}', as many as its input '{input}' may hold, and gets no more (`limits: max_held`)"
+            "component '{component}' keeps {held} samples of topic '{topic}', as many as its input \
+             '{input}' may hold, and gets no more (`limits: max_held`)"
         );
         let reaction = module.watch.on_limit.clone();
         self.react(process, Fault { text, reaction, hangs: false });

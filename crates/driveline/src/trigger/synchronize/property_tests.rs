@@ -152,7 +152,11 @@ proptest! {
         }
         let mut seen = BTreeSet::new();
         items.retain(|&item| seen.insert(item));
-        let common: Vec<u64> = by_stamp.into_iter().filter(|(_, found)| found.len() == inputs).map(|(stamp_ns, _)| stamp_ns).collect();
+        let common: Vec<u64> = by_stamp
+            .into_iter()
+            .filter(|(_, found)| found.len() == inputs)
+            .map(|(stamp_ns, _)| stamp_ns)
+            .collect();
         let mut sync = ExactTime::new(inputs, 200).unwrap();
         let sets = drive(&mut sync, 200, adds(&items));
         prop_assert_eq!(sets.iter().map(|set| set[0].stamp_ns).collect::<Vec<_>>(), common);
@@ -169,7 +173,10 @@ proptest! {
         }
         for pair in sets.windows(2) {
             for (earlier, later) in pair[0].iter().zip(&pair[1]) {
-                prop_assert!(earlier.number < later.number && earlier.stamp_ns <= later.stamp_ns, "{pair:?}");
+                prop_assert!(
+                    earlier.number < later.number && earlier.stamp_ns <= later.stamp_ns,
+                    "{pair:?}"
+                );
             }
         }
     }
@@ -180,7 +187,11 @@ proptest! {
         age_penalty in prop_oneof![Just(0.0), 0.0..2.0],
     ) {
         let options = ApproximateOptions { queue: 300, age_penalty, ..Default::default() };
-        let sets = drive(&mut ApproximateTime::new(inputs, &options).unwrap(), options.queue, adds(&items));
+        let sets = drive(
+            &mut ApproximateTime::new(inputs, &options).unwrap(),
+            options.queue,
+            adds(&items),
+        );
         for pair in sets.windows(2) {
             let contiguous = pair[0].iter().zip(&pair[1]).any(|(earlier, later)| {
                 let between = earlier.number + 1..later.number;
@@ -224,8 +235,12 @@ proptest! {
             items.extend((0..inputs).map(|input| (input, now_ns)));
         }
         let sets = drive(&mut sync, 10, adds(&items));
-        prop_assert_eq!(sets.len() * inputs, items.len(), "delivered at once, with nothing left \
-             over");
+        prop_assert_eq!(
+            sets.len() * inputs,
+            items.len(),
+            "delivered at once, with nothing left \
+             over"
+        );
         prop_assert!(sets.iter().all(|set| width_ns(set) == 0));
         prop_assert_eq!(sync.counts(0).map(|c: InputCounts| c.dropped()), Some(0));
     }
