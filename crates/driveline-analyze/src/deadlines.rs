@@ -114,7 +114,9 @@ mod tests {
                     slow.in (topic 'x/tick')";
         assert_eq!(s.missed_deadlines().unwrap(), text);
         let json = serde_json::to_value(&s).unwrap();
-        let fast = serde_json::json!({ "stage": "fast", "port": "out", "end": "output", "topic": "x/tick", "missed": 1208 });
+        let fast = serde_json::json!(
+            { "stage": "fast", "port": "out", "end": "output", "topic": "x/tick", "missed": 1208 }
+        );
         assert_eq!(json["deadlines"][1], fast);
         let page = crate::report::render(&run, &s);
         assert!(

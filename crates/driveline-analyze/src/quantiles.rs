@@ -153,7 +153,9 @@ mod tests {
         }
 
         #[test]
-        fn order_does_not_matter_and_percentiles_rise(samples in prop::collection::vec(any::<i32>(), 1..400)) {
+        fn order_does_not_matter_and_percentiles_rise(
+            samples in prop::collection::vec(any::<i32>(), 1..400),
+        ) {
             let mut there: Vec<i64> = samples.iter().map(|&s| i64::from(s)).collect();
             let mut back: Vec<i64> = there.iter().rev().copied().collect();
             let q = Quantiles::of_ns(&mut there);

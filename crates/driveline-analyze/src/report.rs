@@ -40,7 +40,8 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport \
          content='width=device-width, initial-scale=1'><meta name=color-scheme content='light \
          dark'><link rel=icon \
-         href='data:,'><title>{title}</title><style>{STYLE}</style></head><body><main><h1>{title}</h1>{}{}{}{}",
+         href='data:,'><title>{title}</title><style>{STYLE}</style></head><body><main>\
+         <h1>{title}</h1>{}{}{}{}",
         subtitle(summary),
         lead::banner(summary),
         lead::answer(summary),
@@ -264,7 +265,12 @@ fn mode_table(s: &Summary) -> Option<String> {
     let rows: String = s.modes.iter().map(row).collect();
     let head = "<th>at<th>from<th>requested<th>entered<th>took<th class=l>cause<th class=l>not \
                 entered<th class=l>components";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 /// Inputs that a row of the table of faults names.
@@ -296,7 +302,12 @@ fn fault_table(s: &Summary) -> Option<String> {
     };
     let rows: String = s.faults.iter().map(row).collect();
     let head = "<th>module<th>at<th class=l>cause<th>ready<th>first sample<th class=l>not received";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 /// Nothing for a bare run.
@@ -326,7 +337,12 @@ fn module_table(s: &Summary) -> Option<String> {
     let rows: String = s.modules.iter().filter(|_| in_container).map(row).collect();
     let head = "<th>module<th class=l>image<th class=l>digest<th>user<th>CPUs<th>memory \
                 peak<th>limit<th>throttled<th class=l>waits";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 /// Nothing where no module asks for anything.
@@ -343,7 +359,12 @@ fn setting_table(s: &Summary) -> Option<String> {
     let of = |m: &ModuleFacts| m.settings.iter().map(|s| row(&m.module, s)).collect::<String>();
     let rows: String = s.modules.iter().map(of).collect();
     let head = "<th>module<th>setting<th class=l>in force<th class=l>refused";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 fn failure_list(s: &Summary) -> Option<String> {
@@ -373,7 +394,12 @@ fn counter_table(stages: &[StageSummary]) -> Option<String> {
         })
         .collect();
     let head = "<th>component<th>missing<th>stale<th>unmatched<th>held<th>unreadable<th>overruns";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 /// Writes a section: its content, and below it an explanation; without content, no explanation.
@@ -482,12 +508,15 @@ fn age_table(ends: &[EndToEnd]) -> Option<String> {
     let mut t = String::from(
         "<div class=wide><table><thead><tr><th rowspan=2>sink<th class=l rowspan=2>source<th \
          colspan=5>age, µs<th rowspan=2>newest,<br>p50, µs<th colspan=3>mean split, µs<th \
-         rowspan=2>ratio</tr><tr><th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead><tbody>",
+         rowspan=2>ratio</tr><tr>\
+         <th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead>\
+         <tbody>",
     );
     for e in ends {
         let _ = write!(
             t,
-            "<tr><th>{}</th><th>{}</th>{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><th>{}</th><th>{}</th>{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             </tr>",
             escape(&e.stage),
             escape(&e.origin),
             cells(&e.age_us),
@@ -508,10 +537,9 @@ fn subscription_table(s: &Summary) -> Option<String> {
     }
     let mut t = String::from(
         "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th \
-         class=l>its \
-         samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost \
-         on the way<th>not read<th>inactive<th>standby<th>not connected<th class=l>count \
-         unknown</tr></thead><tbody>",
+         class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired\
+         <th>corrupt<th>refused<th>lost on the way<th>not read<th>inactive\
+         <th>standby<th>not connected<th class=l>count unknown</tr></thead><tbody>",
     );
     for x in &s.subscriptions {
         let published =
@@ -551,7 +579,8 @@ fn subscription_table(s: &Summary) -> Option<String> {
             .map_or_else(String::new, |why| format!("{}: {why}", grouped(x.uncounted as f64)));
         let _ = write!(
             t,
-            "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}{others}<td class=l>{unknown}</td></tr>"
+            "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td>\
+             <td>{received}</td>{lost}{others}<td class=l>{unknown}</td></tr>"
         );
     }
     t.push_str("</tbody></table></div>");
@@ -576,14 +605,20 @@ fn deadline_table(s: &Summary) -> Option<String> {
     };
     let rows: String = s.deadlines.iter().map(row).collect();
     let head = "<th>component<th class=l>port<th class=l>end<th class=l>topic<th>missed";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 fn blocked_table(s: &Summary) -> Option<String> {
     let row = |b: &BlockedOutput| {
         let (stage, output, topic) = (escape(&b.stage), escape(&b.output), escape(&b.topic));
         format!(
-            "<tr><th>{stage}</th><th>{output}</th><th>{topic}</th><td>{}</td><td>{}</td><td>{}</td><td class=l>{}</td></tr>",
+            "<tr><th>{stage}</th><th>{output}</th><th>{topic}</th><td>{}</td><td>{}</td><td>{}</td>\
+             <td class=l>{}</td></tr>",
             grouped(b.waits as f64),
             grouped(b.timeouts as f64),
             grouped(b.blocked_ms),
@@ -593,7 +628,12 @@ fn blocked_table(s: &Summary) -> Option<String> {
     let rows: String = s.backpressure.iter().map(row).collect();
     let head = "<th>component<th class=l>output<th class=l>topic<th>waits<th>timed out<th>blocked \
                 (ms)<th class=l>reliable readers";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 fn service_table(s: &Summary) -> String {
@@ -613,7 +653,8 @@ fn service_table(s: &Summary) -> String {
             [c.calls, c.answered, c.refused, c.peer_gone].map(|n| grouped(n as f64));
         let _ = write!(
             t,
-            "<tr><th>{name}</th><th>{service}</th><th>{end}</th><td>{calls}</td><td>{answered}</td><td>{refused}</td><td>{timed_out}</td><td>{gone}</td><td>{not_sent}</td></tr>"
+            "<tr><th>{name}</th><th>{service}</th><th>{end}</th><td>{calls}</td><td>{answered}</td>\
+             <td>{refused}</td><td>{timed_out}</td><td>{gone}</td><td>{not_sent}</td></tr>"
         );
     }
     t.push_str("</tbody></table></div>");

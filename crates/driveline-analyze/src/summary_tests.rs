@@ -670,7 +670,10 @@ proptest! {
     /// source to last end.
     #[test]
     fn split_adds_up_to_age(
-        hops in prop::collection::vec((0u64..50, 0u64..50, 0u64..50, 0u64..50, any::<bool>()), 1..6), late in 0u64..20,
+        hops in prop::collection::vec(
+            (0u64..50, 0u64..50, 0u64..50, 0u64..50, any::<bool>()), 1..6
+        ),
+        late in 0u64..20,
     ) {
         let mut run = Collector::new(RunFacts::default());
         let mut now = 1_000 * MS;
@@ -715,7 +718,10 @@ proptest! {
     /// and data older than a host's clock.
     #[test]
     fn ages_below_zero_are_figures(
-        hops in prop::collection::vec((-50_000i64..50_000, 0u64..50_000, 0u64..50_000, 0u64..50_000, any::<bool>()), 1..6), valid in -50_000i64..50_000,
+        hops in prop::collection::vec(
+            (-50_000i64..50_000, 0u64..50_000, 0u64..50_000, 0u64..50_000, any::<bool>()), 1..6
+        ),
+        valid in -50_000i64..50_000,
     ) {
         let mut run = Collector::new(RunFacts::default());
         let mut h = published("image", 1, &[], 1_000_000u64.wrapping_add_signed(-valid), 1_000_000);
@@ -760,7 +766,8 @@ proptest! {
     /// Hostile headers, clocks and names: figures stay finite, nothing panics.
     #[test]
     fn any_record_gives_a_summary(
-        words in prop::collection::vec(any::<u64>(), 64), start in any::<u64>(), end in any::<u64>(), triggered in any::<bool>(), missed in any::<u64>(),
+        words in prop::collection::vec(any::<u64>(), 64), start in any::<u64>(),
+        end in any::<u64>(), triggered in any::<bool>(), missed in any::<u64>(),
         conversion_ns in any::<u64>(), encoding_ns in 0u64..3,
     ) {
         let mut w: [u64; 64] = words.try_into().unwrap();

@@ -80,7 +80,8 @@ mod tests {
     fn only_containers_of_dead_launchers_are_orphans() {
         let (dead, living) = ("d".repeat(32), "a".repeat(32));
         let listed = format!(
-            "/one\t/dev/shm/driveline-run-{dead}\ntwo\t/dev/shm/driveline-run-{living}\nthree\t/etc\nfour\t\nfive\n"
+            "/one\t/dev/shm/driveline-run-{dead}\ntwo\t/dev/shm/driveline-run-{living}\n\
+             three\t/etc\nfour\t\nfive\n"
         );
         let lives = |path: &Path| path.ends_with(format!("driveline-run-{living}"));
         assert_eq!(orphans(&listed, lives), ["one"]);

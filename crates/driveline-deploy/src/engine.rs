@@ -291,8 +291,15 @@ mod tests {
 
     #[test]
     fn facts_of_an_image_are_read_from_both_engines() {
-        let podman = r#"[{"Id":"ab","Digest":"sha256:12","RepoTags":["x"],"RepoDigests":["localhost/x@sha256:12"],"Architecture":"amd64","Config":{"Labels":{"a":"b"}}}]"#;
-        let docker = r#"[{"Id":"sha256:ab","RepoDigests":[],"Architecture":"arm64","Config":{"Labels":null}}]"#;
+        let podman = concat!(
+            r#"[{"Id":"ab","Digest":"sha256:12","RepoTags":["x"],"#,
+            r#""RepoDigests":["localhost/x@sha256:12"],"Architecture":"amd64","#,
+            r#""Config":{"Labels":{"a":"b"}}}]"#,
+        );
+        let docker = concat!(
+            r#"[{"Id":"sha256:ab","RepoDigests":[],"Architecture":"arm64","#,
+            r#""Config":{"Labels":null}}]"#,
+        );
         let facts = facts_of(podman).unwrap().unwrap();
         assert_eq!((facts.id.as_str(), facts.digest.as_deref()), ("ab", Some("sha256:12")));
         assert_eq!(facts.labels["a"], "b");

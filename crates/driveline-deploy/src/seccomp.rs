@@ -38,7 +38,8 @@ pub enum SeccompError {
 /// release 20.10.10.
 ///
 /// # Errors
-/// [`SeccompError`]; then containers run with the engine's own profile, and the report says how their threads wait.
+/// [`SeccompError`]; then containers run with the engine's own profile, and the report says how
+/// their threads wait.
 pub fn profile(kind: EngineKind) -> Result<String, SeccompError> {
     if kind == EngineKind::Docker {
         return Err(SeccompError::None("docker"));
@@ -74,7 +75,10 @@ mod tests {
 
     #[test]
     fn the_call_is_added_once_and_nothing_else_changes() {
-        let default = r#"{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[{"names":["read"],"action":"SCMP_ACT_ALLOW"}]}"#;
+        let default = concat!(
+            r#"{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[{"names":["read"],"#,
+            r#""action":"SCMP_ACT_ALLOW"}]}"#,
+        );
         let added = with_call(default).unwrap();
         let profile: Value = serde_json::from_str(&added).unwrap();
         assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");

@@ -149,7 +149,10 @@ mod tests {
 
     #[test]
     fn classes_round_trip_through_json_with_types_kept() {
-        let text = r#"[{"name":"Lane","parameters":[{"name":"low","default":50},{"name":"high","default":50.5},{"name":"on","default":true},{"name":"path","default":"a"}]}]"#;
+        let text = concat!(
+            r#"[{"name":"Lane","parameters":[{"name":"low","default":50},{"name":"high","#,
+            r#""default":50.5},{"name":"on","default":true},{"name":"path","default":"a"}]}]"#,
+        );
         let classes: Vec<ComponentClass> = serde_json::from_str(text).unwrap();
         let types: Vec<_> = classes[0].parameters.iter().map(|p| p.default.type_name()).collect();
         assert_eq!(types, ["an integer", "a number", "a boolean", "text"]);

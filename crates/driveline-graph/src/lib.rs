@@ -13,7 +13,9 @@
 //! # let dir = tempfile::tempdir().unwrap();
 //! let path = dir.path().join("graph.yaml");
 //! std::fs::write(&path, "driveline: 1\nmodule: {}\n").unwrap();
-//! let nothing = |_: &std::path::Path| Err(DescribeError { reason: "no libraries here".into(), help: None });
+//! let nothing = |_: &std::path::Path| {
+//!     Err(DescribeError { reason: "no libraries here".into(), help: None })
+//! };
 //! let loaded = load(&path, &LoadOptions::new(&nothing));
 //! assert!(loaded.graph.is_none());
 //! assert!(loaded.diagnostics.render(Colour::No).contains("did you mean `modules`?"));

@@ -395,7 +395,8 @@ impl Image {
     /// Length of the payload of an image without gaps between its rows, in bytes: what to loan.
     ///
     /// # Errors
-    /// [`ImageError`] if the encoding does not permit the size, or the length exceeds the address space.
+    /// [`ImageError`] if the encoding does not permit the size, or the length exceeds the address
+    /// space.
     pub fn payload_len(width: u32, height: u32, encoding: Encoding) -> Result<usize, ImageError> {
         let data_len = Self::new(Header::default(), width, height, encoding)?.data_len();
         Ok(payload_len::<Self>(usize::try_from(data_len).unwrap_or(usize::MAX))?)
@@ -645,7 +646,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_head_gives_rows_inside_the_data_or_an_error(width in 0u32..9, height: u32, step in 0u32..40, encoding in 0u32..30, len in 0usize..200) {
+        fn any_head_gives_rows_inside_the_data_or_an_error(
+            width in 0u32..9,
+            height: u32,
+            step in 0u32..40,
+            encoding in 0u32..30,
+            len in 0usize..200,
+        ) {
             let height = if height % 2 == 0 { height % 12 } else { height };
             let data = vec![0; len];
             let head = Image { header: Header::default(), width, height, step, encoding };

@@ -17,7 +17,10 @@
 //! use driveline_rosidl::{Catalog, cdr, cdr::ByteOrder, parse_msg};
 //!
 //! let mut catalog = Catalog::new();
-//! for (name, text) in [("std_msgs/msg/String", "string data"), ("demo/msg/Note", "std_msgs/String text\nuint8[3] colour\n")] {
+//! for (name, text) in [
+//!     ("std_msgs/msg/String", "string data"),
+//!     ("demo/msg/Note", "std_msgs/String text\nuint8[3] colour\n"),
+//! ] {
 //!     let name = name.parse().unwrap();
 //!     catalog.add_message(parse_msg(&name, "in the example", text).unwrap()).unwrap();
 //! }

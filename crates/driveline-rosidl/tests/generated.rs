@@ -48,7 +48,11 @@ proptest! {
     }
 
     #[test]
-    fn a_sample_that_is_cut_off_is_an_error(invented in invented(), seed in any::<u64>(), at in any::<prop::sample::Index>()) {
+    fn a_sample_that_is_cut_off_is_an_error(
+        invented in invented(),
+        seed in any::<u64>(),
+        at in any::<prop::sample::Index>(),
+    ) {
         let layout = invented.catalog().layout(&invented.last().parse().unwrap()).unwrap();
         let bytes =
             cdr::write(&layout, &sample(&layout, &mut Random(seed)), ByteOrder::Little).unwrap();
@@ -126,7 +130,9 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_definition_or_an_error(text in "(([a-z]{1,3}|u?int8|string|M|#|@|=|<=|[\\[\\]{}<>;:,\"'/0-9]| |\n|=){0,40})") {
+    fn any_text_is_a_definition_or_an_error(
+        text in "(([a-z]{1,3}|u?int8|string|M|#|@|=|<=|[\\[\\]{}<>;:,\"'/0-9]| |\n|=){0,40})",
+    ) {
         let name: TypeName = "p/msg/M".parse().unwrap();
         if let Err(e) = driveline_rosidl::parse_msg(&name, "M.msg", &text) {
             prop_assert!(e.to_string().starts_with("M.msg") && !e.remedy.is_empty());

@@ -303,8 +303,8 @@ impl ComponentTest {
     /// timers.
     ///
     /// # Errors
-    /// [`TestError::Failed`] if calls failed, [`TestError::Lost`] if outputs were not kept. Due calls after the failed ones were made as
-    /// well.
+    /// [`TestError::Failed`] if calls failed, [`TestError::Lost`] if outputs were not kept. Due
+    /// calls after the failed ones were made as well.
     pub fn run(&mut self) -> Result<u64, TestError> {
         self.advance(Duration::ZERO)
     }

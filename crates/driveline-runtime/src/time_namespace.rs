@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time namespaces: in one of its own, a process has another `CLOCK_MONOTONIC` than the machine, and
-//! the ages of its samples mean nothing to others.
+//! Time namespaces: in one of its own, a process has another `CLOCK_MONOTONIC` than the machine,
+//! and the ages of its samples mean nothing to others.
 
 /// File in which the kernel reports the clock offsets of this process.
 const OFFSETS: &str = "/proc/self/timens_offsets";

@@ -361,8 +361,10 @@ fn modules_exchange_samples_over_host_topics_from_the_first_one_on() {
 #[test]
 fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
     for reach in ["host", "process"] {
-        let counter = "counter: {library: lib, class: Counter, parameters: {period_ms: 20}, outputs: {count: a}}";
-        let printer = "printer: {library: lib, class: Printer, inputs: {count: {topic: a, qos: {depth: 16}}}}";
+        let counter = "counter: {library: lib, class: Counter, parameters: {period_ms: 20}, \
+                       outputs: {count: a}}";
+        let printer = "printer: {library: lib, class: Printer, \
+                       inputs: {count: {topic: a, qos: {depth: 16}}}}";
         let modules = match reach {
             "host" => format!(
                 "  two:\n    components:\n      {counter}\n  one:\n    components:\n      \

@@ -185,9 +185,9 @@ impl Publisher {
         self.publish_numbered(loan, header)
     }
 
-    /// [`publish`](Self::publish) for a publisher some of whose samples are not written here: readers see the sequence
-    /// that is in `header`, which is at least the number of samples written. Missed ones are still
-    /// counted among those written.
+    /// [`publish`](Self::publish) for a publisher some of whose samples are not written here:
+    /// readers see the sequence that is in `header`, which is at least the number of samples
+    /// written. Missed ones are still counted among those written.
     ///
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.

@@ -28,8 +28,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the table with
-    /// one handle.
+    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the table
+    /// with one handle.
     pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize, written: u64) -> Self {
         let offset = edge.segment.payload_at(slot);
         Self { edge, cell, offset, len: 0, missed: 0, written }

@@ -133,7 +133,8 @@ impl Subscription {
         self.take(Want::Latest, None)
     }
 
-    /// [`take_next`](Self::take_next) into the caller's memory: one memcpy; nothing is held afterwards.
+    /// [`take_next`](Self::take_next) into the caller's memory: one memcpy; nothing is held
+    /// afterwards.
     ///
     /// # Errors
     /// See [`TakeError`].
@@ -141,7 +142,8 @@ impl Subscription {
         self.copy(Want::Next, into)
     }
 
-    /// [`take_latest`](Self::take_latest) into the caller's memory: one memcpy; nothing is held afterwards.
+    /// [`take_latest`](Self::take_latest) into the caller's memory: one memcpy; nothing is held
+    /// afterwards.
     ///
     /// # Errors
     /// See [`TakeError`].

@@ -244,7 +244,10 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn one_key_removed_or_retyped_gives_a_message_or_an_error_that_names_it(at: prop::sample::Index, value in prop::option::of(any_json())) {
+    fn one_key_removed_or_retyped_gives_a_message_or_an_error_that_names_it(
+        at: prop::sample::Index,
+        value in prop::option::of(any_json()),
+    ) {
         let offering = Some((Reliability::Reliable, Durability::Volatile));
         for m in [
             Message::Hello(Box::new(Hello { offering, ..hello() })),
@@ -290,7 +293,10 @@ proptest! {
     }
 
     #[test]
-    fn any_body_gives_a_message_or_an_error(kind in 0u16..8, body in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn any_body_gives_a_message_or_an_error(
+        kind in 0u16..8,
+        body in prop::collection::vec(any::<u8>(), 0..600),
+    ) {
         let mut packet = Vec::new();
         packet.extend(MAGIC.to_le_bytes());
         packet.extend(PROTOCOL_VERSION.to_le_bytes());
@@ -301,7 +307,11 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_never_panic_and_stay_in_range(at in 0usize..500, byte: u8, cut in 0usize..500) {
+    fn damaged_messages_never_panic_and_stay_in_range(
+        at in 0usize..500,
+        byte: u8,
+        cut in 0usize..500,
+    ) {
         for m in [Message::Hello(Box::new(hello())), Message::Accept(Box::new(accept()))] {
             let mut packet = m.encode().unwrap();
             if let Some(b) = packet.get_mut(at) {

@@ -186,12 +186,16 @@ fn what_another_gateway_that_is_still_there_has_brought_is_not_missing() {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::test_runner::Config { cases: 12, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(proptest::test_runner::Config {
+        cases: 12, failure_persistence: None, ..Default::default()
+    })]
 
     /// Of each ten: 0 gateway dies and another comes, 1 to 3 lost on the way, 4 and 5 read next, 6
     /// read newest; else it comes here.
     #[test]
-    fn each_sample_of_another_host_is_received_or_missed_whatever_gateways_do(steps in proptest::collection::vec(0u8..10, 1..120)) {
+    fn each_sample_of_another_host_is_received_or_missed_whatever_gateways_do(
+        steps in proptest::collection::vec(0u8..10, 1..120),
+    ) {
         let d = Domain::new();
         let (a, b) = (d.join("a"), d.join("b"));
         let mut s = subscription(&b, |c| c.qos.depth = 8);
@@ -235,7 +239,9 @@ proptest::proptest! {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::test_runner::Config { cases: 24, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(proptest::test_runner::Config {
+        cases: 24, failure_persistence: None, ..Default::default()
+    })]
 
     /// Of each ten: 0 gateway dies and another comes, 1 and 2 lost on the way, 3 read next, 4 and 5
     /// read newest; else it comes here. Of one publisher or the other.

@@ -169,7 +169,18 @@ fn a_sample_keeps_its_number_when_not_all_before_it_were_written() {
 
 proptest! {
     #[test]
-    fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, error: u64, way: Option<(u64, u64, i64, u64, u64)>, service: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
+    fn headers_round_trip(
+        seq: u64,
+        t: u64,
+        wall: i64,
+        trace: u64,
+        len: u64,
+        sum: Option<u64>,
+        error: u64,
+        way: Option<(u64, u64, i64, u64, u64)>,
+        service: Option<u64>,
+        topics in proptest::collection::vec(any::<u64>(), 0..12),
+    ) {
         let mut origins = Origins::default();
         for t in topics {
             origins.merge(Origin {
@@ -201,7 +212,9 @@ proptest! {
     }
 
     #[test]
-    fn any_words_are_a_header_or_an_error(words in proptest::collection::vec(any::<u64>(), HEADER_WORDS)) {
+    fn any_words_are_a_header_or_an_error(
+        words in proptest::collection::vec(any::<u64>(), HEADER_WORDS),
+    ) {
         let mut w = [0; HEADER_WORDS];
         w.copy_from_slice(&words);
         if let Ok(h) = SampleHeader::decode(&w) {
@@ -212,7 +225,11 @@ proptest! {
     }
 
     #[test]
-    fn the_split_of_any_chain_adds_up(steps in proptest::collection::vec((0u64..1000, 0u64..1000, 0u64..1000, any::<bool>()), 1..20)) {
+    fn the_split_of_any_chain_adds_up(
+        steps in proptest::collection::vec(
+            (0u64..1000, 0u64..1000, 0u64..1000, any::<bool>()), 1..20
+        ),
+    ) {
         let mut h = root(1, 50, 60);
         for (wait, read_late, compute, triggered) in steps {
             let start = h.publish_time.0 + wait;
@@ -233,7 +250,10 @@ proptest! {
     /// host's own clock.
     #[test]
     fn parts_of_an_age_are_what_they_are_also_below_zero(
-        hops in proptest::collection::vec((-(1i64 << 40)..1i64 << 40, 0u64..1 << 50, 0i64..1 << 40, 0i64..1 << 40, any::<bool>()), 1..12),
+        hops in proptest::collection::vec(
+            (-(1i64 << 40)..1i64 << 40, 0u64..1 << 50, 0i64..1 << 40, 0i64..1 << 40, any::<bool>()),
+            1..12
+        ),
         valid in -(1i64 << 40)..1i64 << 40,
     ) {
         let at = 1u64 << 45;
@@ -262,7 +282,8 @@ proptest! {
     /// neither more nor less.
     #[test]
     fn nothing_that_stands_in_a_header_breaks_the_sums_of_those_who_read_it(
-        words in proptest::collection::vec(any::<u64>(), HEADER_WORDS), start: u64, publish: u64, triggered: bool, converted: u64,
+        words in proptest::collection::vec(any::<u64>(), HEADER_WORDS),
+        start: u64, publish: u64, triggered: bool, converted: u64,
     ) {
         let mut w = [0; HEADER_WORDS];
         w.copy_from_slice(&words);
@@ -275,7 +296,13 @@ proptest! {
     }
 
     #[test]
-    fn a_sample_published_while_the_callback_ran_still_adds_up(start in 0u64..1000, publish in 1000u64..2000, take in 0u64..500, end in 0u64..500, converted in 0u64..2000) {
+    fn a_sample_published_while_the_callback_ran_still_adds_up(
+        start in 0u64..1000,
+        publish in 1000u64..2000,
+        take in 0u64..500,
+        end in 0u64..500,
+        converted in 0u64..2000,
+    ) {
         let late = root(3, 900 + publish, 1000 + publish);
         let taken = late.publish_time.0 + take;
         let mut l = Lineage::start(MonotonicNs(start));

@@ -252,13 +252,21 @@ proptest! {
     }
 
     #[test]
-    fn different_layouts_have_a_difference_and_different_texts(a in any_layout(), b in any_layout()) {
+    fn different_layouts_have_a_difference_and_different_texts(
+        a in any_layout(),
+        b in any_layout(),
+    ) {
         prop_assert_eq!(a == b, a.first_difference(&b).is_none());
         prop_assert_eq!(a == b, a.to_string() == b.to_string());
     }
 
     #[test]
-    fn a_text_is_canonical_or_refused(layout in any_layout(), at in any::<prop::sample::Index>(), with in any::<char>(), cut: bool) {
+    fn a_text_is_canonical_or_refused(
+        layout in any_layout(),
+        at in any::<prop::sample::Index>(),
+        with in any::<char>(),
+        cut: bool,
+    ) {
         let mut text = layout.to_string();
         let at = at.index(text.len());
         text.replace_range(at..=at, if cut { String::new() } else { with.to_string() }.as_str());

@@ -264,7 +264,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_word_is_an_answer_and_keeps_what_it_says(word: u64, request in 0..=MAX_REQUEST, code: u8) {
+        fn any_word_is_an_answer_and_keeps_what_it_says(
+            word: u64,
+            request in 0..=MAX_REQUEST,
+            code: u8,
+        ) {
             let answer = Answer { request, outcome: Outcome::of(code) };
             prop_assert_eq!(Answer::decode(answer.encode()), answer);
             prop_assert_eq!(answer.encode() >> 56, 0);
@@ -288,7 +292,10 @@ mod tests {
         }
 
         #[test]
-        fn texts_are_bounded_whatever_they_are(bytes in proptest::collection::vec(any::<u8>(), 0..3000), text in "\\PC{0,700}") {
+        fn texts_are_bounded_whatever_they_are(
+            bytes in proptest::collection::vec(any::<u8>(), 0..3000),
+            text in "\\PC{0,700}",
+        ) {
             prop_assert!(refusal_text(&bytes).chars().count() <= MAX_REFUSAL_LEN);
             prop_assert!(
                 cut_refusal(&text).len() <= MAX_REFUSAL_LEN && text.starts_with(cut_refusal(&text))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one clock that durations are measured with.
 //!
-//! [`MonotonicNs::now`] is the time that decisions rest on: ages, deadlines, lifespans, leases, timers. A [`VirtualClock`]
-//! replaces it on the threads that enter it. [`MonotonicNs::real_now`] is the kernel's, for
-//! time-outs of waits in the kernel.
+//! [`MonotonicNs::now`] is the time that decisions rest on: ages, deadlines, lifespans, leases,
+//! timers. A [`VirtualClock`] replaces it on the threads that enter it. [`MonotonicNs::real_now`]
+//! is the kernel's, for time-outs of waits in the kernel.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;

@@ -15,10 +15,14 @@
 //! use driveline::{Context, ContextOptions, PublisherOptions, SubscriptionOptions};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
-//! let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("example") })?;
+//! let context = Context::new(ContextOptions {
+//!     domain_dir: Some(dir.path().join("domain")),
+//!     ..ContextOptions::named("example")
+//! })?;
 //! let node = context.node("example")?;
 //! let mut publisher = node.bytes_publisher("greeting", "text", PublisherOptions::default())?;
-//! let mut subscription = node.bytes_subscription("greeting", "text", SubscriptionOptions::default())?;
+//! let mut subscription =
+//!     node.bytes_subscription("greeting", "text", SubscriptionOptions::default())?;
 //! let mut loan = publisher.loan(5)?;
 //! loan.payload_mut().copy_from_slice(b"hello");
 //! publisher.publish(loan)?;

@@ -172,8 +172,8 @@ impl<T: Plain> Subscription<T> {
     /// The newest unread sample; see [`RawSubscription::latest`].
     ///
     /// # Errors
-    /// [`ReadError`] if too many samples are held, or the payload does not have the layout (a broken
-    /// publisher).
+    /// [`ReadError`] if too many samples are held, or the payload does not have the layout (a
+    /// broken publisher).
     pub fn latest(&mut self) -> Result<Option<Sample<T>>, ReadError> {
         self.raw.latest()?.map(Sample::new).transpose()
     }

@@ -146,7 +146,9 @@ fn receive(subscription: &mut RawSubscription) -> Option<(u8, u64, u64)> {
 macro_rules! conformance {
     ($($(#[$doc:meta])* fn $name:ident($rig:ident: &Rig) $body:block)*) => {
         $(fn $name($rig: &Rig) $body)*
-        mod process_reach { $(#[test] fn $name() { super::$name(&super::rig(super::Reach::Process)); })* }
+        mod process_reach {
+            $(#[test] fn $name() { super::$name(&super::rig(super::Reach::Process)); })*
+        }
         mod host_reach { $(#[test] fn $name() { super::$name(&super::rig(super::Reach::Host)); })* }
     };
 }

@@ -273,7 +273,9 @@ fn a_sample_that_waited_for_another_reach_counts_as_missed_when_its_publisher_is
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() }
+    )]
 
     #[test]
     fn every_sample_is_accounted_for_once(

@@ -235,8 +235,12 @@ pub(super) fn cards(s: &Summary) -> String {
     }
     let cards = all.iter().fold(String::new(), |mut out, c| {
         let (label, detail, meaning) = (escape(&c.label), escape(&c.detail), escape(c.meaning));
-        let _ = write!(out, "<div class=card \
-                             title='{meaning}'><b>{}</b><span>{label}</span><small>{detail}</small></div>", c.value);
+        let _ = write!(
+            out,
+            "<div class=card title='{meaning}'><b>{}</b><span>{label}</span>\
+             <small>{detail}</small></div>",
+            c.value
+        );
         out
     });
     format!("<div class=cards>{cards}</div>")

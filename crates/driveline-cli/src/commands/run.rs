@@ -86,7 +86,9 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         return Ok(ended_before_its_start(screen));
     }
     if screen.json && graph.is_none() {
-        screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
+        screen.print_json_line(
+            &json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() })
+        );
     } else {
         screen.print_error(&diagnostics.render(screen.errors()));
     }
@@ -582,8 +584,10 @@ impl<'a> Show<'a> {
             self.has_figures() && (summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE);
         if self.screen.json {
             let json = serde_json::to_value(&summary).map_err(|e| e.to_string())?;
-            self.screen
-                .print_json_line(&json!({ "kind": "end", "end": format!("{text}{undone}"), "exit_code": code, "killed": outcome.killed, "summary": json }));
+            self.screen.print_json_line(&json!({
+                "kind": "end", "end": format!("{text}{undone}"), "exit_code": code,
+                "killed": outcome.killed, "summary": json
+            }));
         } else if any {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);

@@ -187,7 +187,9 @@ impl Image {
                 "Labels": labels,
             },
             "rootfs": { "type": "layers", "diff_ids": digests },
-            "history": layers.iter().map(|_| json!({ "created": created, "created_by": "driveline deploy" })).collect::<Vec<_>>(),
+            "history": layers.iter().map(
+                |_| json!({ "created": created, "created_by": "driveline deploy" })
+            ).collect::<Vec<_>>(),
         });
         let config = config.to_string();
         let id = hex(&Sha256::digest(config.as_bytes()));

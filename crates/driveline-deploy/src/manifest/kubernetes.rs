@@ -282,7 +282,11 @@ fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
         "volumeMounts": own,
     });
     if !s.environment.is_empty() {
-        let one = |(name, value): (&String, &String)| json!({ "name": name, "value": without_variables(value) });
+        let one = |(name, value): (&String, &String)| {
+            json!(
+                { "name": name, "value": without_variables(value) }
+            )
+        };
         container["env"] = s.environment.iter().map(one).collect();
     }
     if let Some(resources) = resources(s) {

@@ -193,7 +193,8 @@ impl<'a> Decoder<'a> {
     /// with 1.
     ///
     /// # Errors
-    /// [`Fault::Truncated`]; [`Fault::Length`] and [`Fault::ByteOrder`] if there are not enough bytes for so many.
+    /// [`Fault::Truncated`]; [`Fault::Length`] and [`Fault::ByteOrder`] if there are not enough
+    /// bytes for so many.
     pub fn length(&mut self, min_len: u64) -> Result<u32> {
         let mut ahead = self.clone();
         let declared: u32 = ahead.number()?;

@@ -11,7 +11,8 @@ use crate::value::Value;
 /// Writes a sample with its encapsulation, without padding behind it. Allocates for it.
 ///
 /// # Errors
-/// [`Fault::Mismatch`] and [`Fault::Bound`] if the value is not one of this layout; [`Fault::TooLong`].
+/// [`Fault::Mismatch`] and [`Fault::Bound`] if the value is not one of this layout;
+/// [`Fault::TooLong`].
 pub fn write(layout: &Layout, value: &Value, order: ByteOrder) -> Result<Vec<u8>, CdrError> {
     let mut writer = Writer { layout, to: Encoder::new(order) };
     writer.message(layout.root(), value)?;

@@ -177,12 +177,13 @@ mod tests {
             };
             assert_eq!(o.carried, Some(topics));
         }
-        assert!(
-            matches!(parsed("describe libx.so"), Ok(Command::Describe { library }) if library.as_os_str() == "libx.so")
-        );
-        assert!(
-            matches!(parsed("load a.so b.so"), Ok(Command::Load { libraries }) if libraries.len() == 2)
-        );
+        assert!(matches!(
+            parsed("describe libx.so"),
+            Ok(Command::Describe { library }) if library.as_os_str() == "libx.so"
+        ));
+        assert!(matches!(
+            parsed("load a.so b.so"), Ok(Command::Load { libraries }) if libraries.len() == 2
+        ));
         assert!(matches!(parsed("--help"), Ok(Command::Help)));
         assert!(matches!(parsed("hold"), Ok(Command::Hold)));
         let Ok(Command::Contain(run, o)) =

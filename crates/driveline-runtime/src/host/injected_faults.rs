@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Faults that the fault laboratory (`driveline chaos`) injects into a component's next call. Off
-//! unless `DRIVELINE_FAULTS` names a directory ([ADR 29](../../../../docs/adr/0029-fault-points.md)).
+//! unless `DRIVELINE_FAULTS` names a directory
+//! ([ADR 29](../../../../docs/adr/0029-fault-points.md)).
 //!
-//! The laboratory renames a file to `DIRECTORY/module-NAME`, whose text is the fault. The first call
-//! of a component of that module takes the file, and its absence is the acknowledgement.
+//! The laboratory renames a file to `DIRECTORY/module-NAME`, whose text is the fault. The first
+//! call of a component of that module takes the file, and its absence is the acknowledgement.
 
 use crate::component::ComponentFailure;
 use std::fs::File;

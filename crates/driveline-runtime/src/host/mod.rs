@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One module of a graph in this process.
 //!
-//! [`main`] is all of an executable that runs modules: `driveline-host` is one for C++ components in shared libraries, and
-//! a program with components compiled in becomes one by passing its own [`ComponentLoader`].
+//! [`main`] is all of an executable that runs modules: `driveline-host` is one for C++ components
+//! in shared libraries, and a program with components compiled in becomes one by passing its own
+//! [`ComponentLoader`].
 //!
 //! ```text
 //! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--stop-within-ms N]

@@ -383,7 +383,11 @@ fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
     let components: Vec<_> = module
         .components
         .iter()
-        .map(|c| serde_json::json!({ "name": c.name, "class": c.class, "library": c.library, "executor": c.executor }))
+        .map(|c| {
+            serde_json::json!(
+                { "name": c.name, "class": c.class, "library": c.library, "executor": c.executor }
+            )
+        })
         .collect();
     serde_json::json!({ "graph": graph.name, "module": module.name, "components": components })
         .to_string()

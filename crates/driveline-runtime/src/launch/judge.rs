@@ -2,9 +2,9 @@
 //! Judges the heartbeats of a module: hangs, overruns, missed deadlines, rates. A pure function of
 //! time and words.
 //!
-//! Only time in which the process worked counts. A process that is suspended (SIGSTOP, a debugger), a
-//! machine that is suspended or too busy to run it, and a launcher that is suspended itself make no
-//! finding. `docs/protocols/heartbeats.md` has the rules.
+//! Only time in which the process worked counts. A process that is suspended (SIGSTOP, a debugger),
+//! a machine that is suspended or too busy to run it, and a launcher that is suspended itself make
+//! no finding. `docs/protocols/heartbeats.md` has the rules.
 
 use crate::heartbeats::{STALL, Snapshot};
 use driveline_graph::{Reaction, ResolvedModule, ResolvedRate};

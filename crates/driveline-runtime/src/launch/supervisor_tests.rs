@@ -268,7 +268,10 @@ fn any_rules(n: usize) -> impl Strategy<Value = Rules> {
         Just(RestartPolicy::OnFailure),
         Just(RestartPolicy::Always)
     ];
-    let exhausted = prop_oneof![1 => Just(None), 1 => Just(Some(OnExhausted::Stop)), 3 => Just(Some(OnExhausted::ContinueWithout))];
+    let exhausted = prop_oneof![
+        1 => Just(None), 1 => Just(Some(OnExhausted::Stop)),
+        3 => Just(Some(OnExhausted::ContinueWithout))
+    ];
     let others = prop::collection::vec(0..n, 0..2);
     (
         policy,
@@ -416,7 +419,9 @@ impl World {
 
 proptest! {
     #[test]
-    fn every_restart_ends_ready_or_down_and_nothing_starts_after_a_stop((rules, events) in schedules()) {
+    fn every_restart_ends_ready_or_down_and_nothing_starts_after_a_stop(
+        (rules, events) in schedules(),
+    ) {
         let limits: Vec<_> = rules.iter().map(|r| r.restart.max).collect();
         let mut world = World::new(rules);
         world.step(Input::Time, false);

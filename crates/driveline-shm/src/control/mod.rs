@@ -43,8 +43,8 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Time from the end of a match to a look for what a dead process has left: one look for all matches
-/// of a process, and one that ends in order has removed its names by then.
+/// Time from the end of a match to a look for what a dead process has left: one look for all
+/// matches of a process, and one that ends in order has removed its names by then.
 const SWEEP_AFTER: Duration = Duration::from_secs(1);
 /// Pause of a listener that cannot accept.
 const REST: Duration = Duration::from_millis(500);

@@ -159,7 +159,10 @@ impl Control {
                 refuse(&publication, &connection, Refuse::new(RefusalCode::Access, text));
                 continue;
             }
-            let pending = |s: &&Source| matches!(s, Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Silent { .. }));
+            let pending = |s: &&Source| {
+                let Source::Peer(p) = s else { return false };
+                p.outlet == id && matches!(p.state, PeerState::Silent { .. })
+            };
             let of_user = |s: &&Source| matches!(s, Source::Peer(p) if p.socket.user() == user);
             if self.sources.values().filter(pending).count() >= MAX_PENDING
                 || self.sources.values().filter(pending).filter(of_user).count()

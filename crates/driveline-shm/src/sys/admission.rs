@@ -48,7 +48,8 @@ impl Drop for MemoryAdmission {
 /// memory; reads files and allocates. Any thread.
 ///
 /// # Errors
-/// [`MemoryRefusal`] if there is too little, or if another process does not end its reservation and there is not plenty.
+/// [`MemoryRefusal`] if there is too little, or if another process does not end its reservation and
+/// there is not plenty.
 pub fn admit_memory(needed: u64) -> Result<MemoryAdmission, MemoryRefusal> {
     admit_within(needed, PATIENCE)
 }

@@ -213,7 +213,9 @@ impl Mapping {
         // The intrinsic becomes an ordinary prefetch unless the whole program is compiled for newer
         // processors.
         unsafe {
-            std::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly));
+            std::arch::asm!(
+                "prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly)
+            );
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = p;

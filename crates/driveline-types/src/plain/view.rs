@@ -85,8 +85,8 @@ fn tail_offset<T: Plain>() -> usize {
 /// types without one).
 ///
 /// # Errors
-/// [`PayloadError::TooLong`] if the length exceeds `isize::MAX`, or a count other than 0 is given to a type without a
-/// trailing array.
+/// [`PayloadError::TooLong`] if the length exceeds `isize::MAX`, or a count other than 0 is given
+/// to a type without a trailing array.
 pub fn payload_len<T: Plain>(tail_count: usize) -> Result<usize, PayloadError> {
     let too_long = PayloadError::TooLong { type_name: T::NAME, count: tail_count };
     if !has_tail::<T>() && tail_count != 0 {

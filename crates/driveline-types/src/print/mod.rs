@@ -20,8 +20,17 @@
 //!     .unwrap();
 //!     out
 //! };
-//! assert_eq!(print(Style::Text), "name: \"a\\t\"… (3 in all)\nposition: [0.5, 1.0, … (3 in all)]\n");
-//! assert_eq!(print(Style::Json), r#"{"name":{"length":3,"head":"a\t"},"position":{"length":3,"head":[0.5,1.0]}}"#);
+//! assert_eq!(
+//!     print(Style::Text),
+//!     "name: \"a\\t\"… (3 in all)\nposition: [0.5, 1.0, … (3 in all)]\n"
+//! );
+//! assert_eq!(
+//!     print(Style::Json),
+//!     concat!(
+//!         r#"{"name":{"length":3,"head":"a\t"},"#,
+//!         r#""position":{"length":3,"head":[0.5,1.0]}}"#,
+//!     )
+//! );
 //! ```
 
 mod plain;
@@ -107,7 +116,10 @@ macro_rules! scalars {
         }
     )+};
 }
-scalars!(bool => Bool, i8 => Int, i16 => Int, i32 => Int, i64 => Int, u8 => UInt, u16 => UInt, u32 => UInt, u64 => UInt, f32 => F32, f64 => F64);
+scalars!(
+    bool => Bool, i8 => Int, i16 => Int, i32 => Int, i64 => Int, u8 => UInt, u16 => UInt,
+    u32 => UInt, u64 => UInt, f32 => F32, f64 => F64
+);
 
 /// Writes one sample. Names are written as they are: who gives them has checked them. Text of
 /// others is escaped, so that it cannot steer a terminal. Allocates nothing. Errors are those of

@@ -815,8 +815,13 @@ impl Job<'_> {
         // The thrown value may be of foreign code, and its destructor may throw again.
         std::mem::forget(outcome);
         if panicked {
-            tracing::error!(callback = &*entry.name, sequence = ?invocation.trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence),
-                "the callback panicked; it stays in service");
+            let trigger = invocation.trigger.and_then(|t| invocation.sample(t));
+            let sequence = trigger.map(|s| s.header().sequence);
+            tracing::error!(
+                callback = &*entry.name,
+                ?sequence,
+                "the callback panicked; it stays in service"
+            );
         }
         let failed = panicked || invocation.failed.get();
         entry.invocations.fetch_add(1, Ordering::Relaxed);

@@ -212,7 +212,8 @@ impl Executor {
     /// Creates an executor; nothing runs until [`Self::start`].
     ///
     /// # Errors
-    /// [`ExecutorError`] for an impossible number of threads, or if the kernel refuses what waiting needs.
+    /// [`ExecutorError`] for an impossible number of threads, or if the kernel refuses what waiting
+    /// needs.
     pub fn new(options: ExecutorOptions) -> Result<Self, ExecutorError> {
         if options.threads == 0 || options.threads > MAX_EXECUTOR_THREADS {
             return Err(ExecutorError::Threads { name: options.name, threads: options.threads });
@@ -354,7 +355,8 @@ impl Executor {
     /// Starts the threads and reports the schedules that they got. A second start does nothing.
     ///
     /// # Errors
-    /// [`ExecutorError::Os`] if the kernel refuses a thread, [`ExecutorError::Stopped`] after [`Self::stop`].
+    /// [`ExecutorError::Os`] if the kernel refuses a thread, [`ExecutorError::Stopped`] after
+    /// [`Self::stop`].
     pub fn start(&self) -> Result<Vec<ScheduleReport>, ExecutorError> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if !threads.is_empty() {

@@ -106,7 +106,8 @@ impl RawClient {
     /// counts as read.
     ///
     /// # Errors
-    /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been executed.
+    /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been
+    /// executed.
     pub fn call(&mut self, request: RawLoan, timeout: Duration) -> Result<RawSample, CallError> {
         self.call_with(Parcel::Loan(request), timeout)
     }

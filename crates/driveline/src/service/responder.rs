@@ -88,7 +88,8 @@ impl RawResponder {
     /// content is unspecified.
     ///
     /// # Errors
-    /// [`AnswerError::Loan`] if it is longer than `max_response`, or more loans of this client's are out than it has calls under way.
+    /// [`AnswerError::Loan`] if it is longer than `max_response`, or more loans of this client's
+    /// are out than it has calls under way.
     pub fn loan(&self, len: usize) -> Result<RawLoan, AnswerError> {
         self.loan_for(len).map_err(|source| AnswerError::Loan {
             service: self.clients.service.to_string(),

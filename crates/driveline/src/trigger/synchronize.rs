@@ -73,7 +73,8 @@ pub trait Synchronizer<T> {
     /// this call.
     ///
     /// # Errors
-    /// [`NoSuchInput`] if `input >= inputs()`; the item is dropped, uncounted, and nothing else changes.
+    /// [`NoSuchInput`] if `input >= inputs()`; the item is dropped, uncounted, and nothing else
+    /// changes.
     fn add(
         &mut self,
         input: usize,

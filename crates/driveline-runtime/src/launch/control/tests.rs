@@ -354,7 +354,10 @@ fn later_versions_are_understood() {
     let mut value = serde_json::to_value(run("g")).unwrap();
     value["phase"] = "dreaming".into();
     value["colour"] = "red".into();
-    value["processes"] = serde_json::json!([{ "name": "one", "kind": "moon", "state": "asleep", "since_ms": 1, "restarts": 0, "mode": "manual" }]);
+    value["processes"] = serde_json::json!([{
+        "name": "one", "kind": "moon", "state": "asleep", "since_ms": 1, "restarts": 0,
+        "mode": "manual"
+    }]);
     let run: RunStatus = serde_json::from_value(value).unwrap();
     assert_eq!(run.phase, RunPhase::Other("dreaming".into()));
     assert_eq!(

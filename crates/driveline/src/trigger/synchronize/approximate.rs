@@ -179,7 +179,8 @@ impl<T> ApproximateTime<T> {
     /// A synchronizer of `inputs` inputs. Allocates all it will ever need.
     ///
     /// # Errors
-    /// [`OptionsError`] if `inputs` is not in 1..=[`MAX_INPUTS`](super::MAX_INPUTS) or an option not in its range.
+    /// [`OptionsError`] if `inputs` is not in 1..=[`MAX_INPUTS`](super::MAX_INPUTS) or an option
+    /// not in its range.
     pub fn new(inputs: usize, options: &ApproximateOptions) -> Result<Self, OptionsError> {
         check_size(inputs, options.queue)?;
         let age_penalty = options.age_penalty;
