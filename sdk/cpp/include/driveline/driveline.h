@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI of Driveline. Generated from crates/driveline-capi; do not edit.
 //
-// Every function returns a dl_status or cannot fail; dl_last_error() has the detail. No function throws or exits.
-// A function that consumes a handle takes a pointer to the variable ("moved") and leaves NULL in it.
+// Every function returns a dl_status or cannot fail; dl_last_error() has the detail. No function
+// throws or exits. A function that consumes a handle takes a pointer to the variable ("moved") and
+// leaves NULL in it.
 
 #ifndef DRIVELINE_DRIVELINE_H
 #define DRIVELINE_DRIVELINE_H
