@@ -2,11 +2,11 @@
 //! Driveline: nodes, topics and executors for automated vehicles, and an account of every
 //! millisecond.
 //!
-//! A [`Context`] joins a process to a domain. A [`Node`] names what the process does and creates
-//! publishers and subscriptions; an [`Executor`] runs callbacks when their [`Trigger`] fires. What
-//! a callback publishes inherits the origins of what it consumed, so every sample knows the age of
-//! the sensor data in it and where that age went. A [`Client`] asks a [`Service`] for what is no
-//! stream ([`service`]).
+//! A [`Context`] joins a process to a domain. A [`Node`] is a named part of the process that
+//! creates publishers and subscriptions; an [`Executor`] runs callbacks when their [`Trigger`]
+//! fires. What a callback publishes inherits the origins of what it consumed, so every sample knows
+//! the age of the sensor data in it and where that age went. A [`Client`] sends a request to a
+//! [`Service`] and receives one response ([`service`]).
 //!
 //! Not here: shared memory (`driveline-shm`), graph files and component loading
 //! (`driveline-runtime`).
@@ -30,7 +30,7 @@
 //! assert_eq!(sample.payload(), Some(&b"hello"[..]));
 //! # Ok(()) }
 //! ```
-// The models of single files (tests/loom_*.rs) need nothing of the rest.
+// The loom models (tests/loom_*.rs) include single files and need nothing else of the crate.
 #![cfg(not(loom))]
 
 mod context;

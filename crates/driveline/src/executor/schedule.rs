@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Scheduling class, priority, CPUs and timer slack of threads: applied, read back, and refused
-//! visibly.
+//! Scheduling class, priority, CPUs and timer slack of threads: applies them, reads them back, and
+//! reports refusals.
 
 use rustix::thread::{
     CpuSet, current_timer_slack, sched_getaffinity, sched_setaffinity, set_current_timer_slack,
@@ -61,7 +61,7 @@ pub struct ScheduleReport {
     pub in_force: String,
     /// CPUs in force.
     pub cpus: Vec<usize>,
-    /// Timer slack in force, in nanoseconds; 0 where the kernel does not say it.
+    /// Timer slack in force, in nanoseconds; 0 if the kernel does not report it.
     #[serde(default)]
     pub timer_slack_ns: u64,
     /// Refused requests, with the kernel's reason and the remedy; empty if there are none.
@@ -76,7 +76,7 @@ impl fmt::Display for ScheduleReport {
 }
 
 impl ScheduleReport {
-    /// Returns what is in force, for people.
+    /// Returns the schedule in force as text for people.
     #[must_use]
     pub fn granted(&self) -> String {
         format!("{} on CPUs {:?}, timer slack {} ns", self.in_force, self.cpus, self.timer_slack_ns)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services: a request to the one server of a name, and one answer to the one who asked.
+//! Services: a client sends a request to the one server of a name and receives one answer.
 //!
 //! Built of topics alone (`docs/protocols/services.md`): requests go to the server's subscription,
 //! and each client has its own response topic, so that an answer wakes only its client and is held

@@ -58,8 +58,7 @@ impl<T> ExactTime<T> {
     ///
     /// # Errors
     /// [`OptionsError`] if `inputs` is not in 1..=[`MAX_INPUTS`](super::MAX_INPUTS) or `queue` not
-    /// in
-    /// 1..=[`MAX_QUEUE`](super::MAX_QUEUE).
+    /// in 1..=[`MAX_QUEUE`](super::MAX_QUEUE).
     pub fn new(inputs: usize, queue: usize) -> Result<Self, OptionsError> {
         check_size(inputs, queue)?;
         let empty_row = || Row {
