@@ -22,11 +22,11 @@ pub(super) struct InletState {
 }
 
 pub(super) enum Known {
-    /// Dialled, matched or not yet.
+    /// Dialled, with or without a match.
     Connected,
-    /// Refused for good.
+    /// Refused permanently.
     Refused,
-    /// To be asked again.
+    /// Refused for now; dialled again at `at`.
     Retry { at: MonotonicNs, pause: Duration },
 }
 
