@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plain types: C-layout structs, optionally followed by one array, that are read where they lie.
+//! Plain types: C-layout structs, optionally followed by one array, that are read in place.
 //!
 //! A payload of plain type `T` is the `size_of::<T>()` bytes of the head; if `T::Tail` is not
 //! [`NoTail`], zero bytes up to the next multiple of [`TAIL_ALIGN`], then the elements of the array
@@ -8,7 +8,7 @@
 //! `docs/protocols/plain-types.md`.
 //!
 //! Types are declared with `#[driveline::plain_type]` or `#[derive(Plain)]`; [`PlainRef`] and
-//! [`PlainMut`] look at payload bytes as such a type.
+//! [`PlainMut`] are views of payload bytes as such a type.
 
 mod layout;
 mod view;
