@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time for a module to stop, where no option gives another.
+/// Default time for a module to stop.
 const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Usage text of `driveline-host`.
@@ -49,7 +49,7 @@ People usually want `driveline \
 
 pub(super) enum Command {
     Run(HostOptions),
-    /// Arguments for `run`, and what is read of them.
+    /// Arguments for `run`, and the options parsed from them.
     Contain(Vec<OsString>, HostOptions),
     Hold,
     Describe {

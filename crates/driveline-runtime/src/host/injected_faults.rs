@@ -3,7 +3,7 @@
 //! unless `DRIVELINE_FAULTS` names a directory
 //! ([ADR 29](../../../../docs/adr/0029-fault-points.md)).
 //!
-//! The laboratory renames a file to `DIRECTORY/module-NAME`, whose text is the fault. The first
+//! The laboratory renames a file with the fault as its text to `DIRECTORY/module-NAME`. The first
 //! call of a component of that module takes the file, and its absence is the acknowledgement.
 
 use crate::component::ComponentFailure;
@@ -28,9 +28,9 @@ pub enum InjectedFault {
     Hang,
     /// The call panics, and fails.
     Exception,
-    /// The process allocates and fills so many MiB, and keeps them.
+    /// The process allocates and fills this number of MiB, and keeps them.
     Memory(u32),
-    /// The process opens so many descriptors, and keeps them.
+    /// The process opens this number of descriptors, and keeps them.
     Descriptors(u32),
 }
 
@@ -73,7 +73,7 @@ pub fn fault_file(directory: &Path, module: &str) -> PathBuf {
 /// The file that a call of this process takes.
 struct FaultPoint(PathBuf);
 
-/// Looks for faults of this module from now on, if the environment names a directory for them.
+/// Checks for faults of this module from now on, if the environment names a directory for them.
 pub(super) fn enable(module: &str) {
     if let Some(directory) = std::env::var_os(FAULTS_VARIABLE).filter(|d| !d.is_empty()) {
         let _ = POINT.set(FaultPoint(fault_file(Path::new(&directory), module)));

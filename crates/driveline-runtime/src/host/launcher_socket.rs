@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connecting to a launcher that may not be there yet (`docs/protocols/deployment.md`).
+//! Connects to a launcher that may not listen yet (`docs/protocols/deployment.md`).
 
 use super::output;
 use driveline_shm::PeerUser;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 /// Time between two attempts.
 const AGAIN: Duration = Duration::from_millis(100);
-/// A launcher that is not there after this is reported once.
+/// Time after which a missing launcher is reported once.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 
 /// Connects to the launcher's socket, and waits for it until `signals` becomes readable: then
-/// `None`. The signal stays there to be read.
+/// returns `None`. The signal stays readable.
 ///
 /// # Errors
-/// If the path cannot be that of a socket, or a stranger listens there.
+/// If the path cannot be that of a socket, or another user listens there.
 pub(super) fn connect(path: &Path, signals: &UnixStream) -> io::Result<Option<UnixStream>> {
     let (began, mut reported) = (Instant::now(), false);
     loop {
@@ -42,7 +42,7 @@ pub(super) fn connect(path: &Path, signals: &UnixStream) -> io::Result<Option<Un
     }
 }
 
-/// Returns true if a launcher may still come to listen.
+/// Returns true if a launcher may still begin to listen.
 fn is_to_come(e: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, NotFound, WouldBlock};
     matches!(e.kind(), NotFound | ConnectionRefused | WouldBlock | Interrupted)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Description of a process's end: the kernel's status, and the process's own last words.
+//! Description of a process's end: the kernel's status, and the process's last records.
 
 use super::gateway::Called;
 use crate::account::CallPlace;
@@ -55,14 +55,14 @@ impl fmt::Display for Death {
     }
 }
 
-/// Last words of a process before its end.
+/// Last records of a process before its end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastWords {
-    /// It has begun its account.
+    /// True if it has begun its account.
     pub(super) greeted: bool,
     /// Reason of its end, and the call if it was in one.
     pub(super) failed: Option<(Option<CallPlace>, String)>,
-    /// A signal asked it to end.
+    /// True if a signal requested its end.
     pub(super) asked: bool,
     /// A fatal signal and the call that it came in.
     pub(super) crash: Option<(i32, Option<CallPlace>)>,
@@ -111,13 +111,14 @@ impl LastWords {
     }
 }
 
-/// Returns whether a signal that asks programs to end has ended the process: it had no handler yet.
-/// A Ctrl-C or the end of a terminal also reaches a process that is not in its own group yet.
+/// Returns true if SIGTERM, SIGINT or SIGHUP has ended the process, which had no handler yet. A
+/// Ctrl-C or the end of a terminal also reaches a process that is not in its own group yet.
 pub(super) fn was_asked_to_end(status: ExitStatus) -> bool {
     status.signal().is_some_and(|signal| [s::SIGTERM, s::SIGINT, s::SIGHUP].contains(&signal))
 }
 
-/// For people: `exited with code 3`, `was killed by SIGSEGV (invalid memory access)`.
+/// Returns the status for people: `exited with code 3`, `was killed by SIGSEGV (invalid memory
+/// access)`.
 pub(super) fn how_it_ended(status: ExitStatus) -> String {
     let dump = if status.core_dumped() { ", core dumped" } else { "" };
     match (status.code(), status.signal()) {

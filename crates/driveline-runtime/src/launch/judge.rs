@@ -11,12 +11,11 @@ use driveline_graph::{Reaction, ResolvedModule, ResolvedRate};
 use std::fmt;
 use std::time::Duration;
 
-/// A finding of the same kind is reported again after this, with what came meanwhile.
+/// Time after which a finding of the same kind is reported again, with the count since.
 pub(super) const AGAIN: Duration = Duration::from_secs(10);
-/// Shortest time over which a rate is taken …
+/// Minimum time over which a rate is measured …
 const WINDOW: Duration = Duration::from_secs(1);
-/// … and number of samples that it holds at the rate that is asked for, so that one more or less is
-/// 5 %.
+/// … and number of samples in it at the declared rate, so that one more or less is 5 %.
 const WINDOW_SAMPLES: f64 = 20.0;
 
 /// Violation of a declared limit by a module.
@@ -50,12 +49,12 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Returns true if a call does not return.
+    /// Returns true if it is a call that does not return.
     pub(super) fn hangs(&self) -> bool {
         matches!(self, Self::Hang { .. })
     }
 
-    /// The component that did not keep to it.
+    /// Returns the component that violated the limit.
     pub(super) fn component(&self) -> &str {
         match self {
             Self::Hang { component, .. }
@@ -122,7 +121,7 @@ pub(super) struct Finding {
 pub(super) struct Conditions {
     /// It is suspended by SIGSTOP or a debugger.
     pub(super) suspended: bool,
-    /// Sources may have finished: rates are not judged.
+    /// True if sources may have finished: rates are not judged.
     pub(super) ending: bool,
 }
 
@@ -134,9 +133,9 @@ struct Told {
 }
 
 impl Told {
-    /// Returns the increase of a counter, if it is to be reported now.
+    /// Returns the increase of a counter, if a report is due now.
     fn due(&mut self, now: Duration, count: u64) -> Option<u64> {
-        // A call that ran for too long may turn out to have had no time of its own.
+        // A call that seemed too long may turn out to have had no working time.
         self.count = self.count.min(count);
         let new = count.checked_sub(self.count).filter(|new| *new > 0)?;
         if self.at.is_some_and(|at| now.saturating_sub(at) < AGAIN) {
@@ -173,7 +172,7 @@ struct ComponentState {
     overruns: Told,
     deadlines: Vec<Told>,
     rates: Vec<RateState>,
-    /// The mode of the run has it inactive: it publishes nothing.
+    /// True if the mode makes its component inactive: it publishes nothing.
     inactive: bool,
 }
 
@@ -182,7 +181,7 @@ struct ComponentState {
 pub(super) struct Judge<'a> {
     module: &'a ResolvedModule,
     components: Vec<ComponentState>,
-    /// Last look, last beat, and when that beat was seen first.
+    /// Last check, last beat, and when that beat was seen first.
     last: Option<(Duration, u64, Duration)>,
 }
 
@@ -277,7 +276,7 @@ impl<'a> Judge<'a> {
         }
         let stood_still = now.saturating_sub(looked) > STALL;
         if beat == known {
-            // Whether it works is known with the next beat.
+            // The next beat shows whether it works.
             let since = if stood_still { now } else { since };
             self.last = Some((now, known, since));
             return if now.saturating_sub(since) > STALL || stood_still {
@@ -303,8 +302,8 @@ impl CallState {
 }
 
 impl RateState {
-    /// The rate, if it is out of range and to be reported. `total` was counted at `beat`, of the
-    /// module's clock; without a beat, a new window begins.
+    /// Returns the rate, if it is out of range and a report is due. `total` was counted at `beat`,
+    /// on the module's clock; without a beat, a new window begins.
     fn look(
         &mut self,
         now: Duration,

@@ -19,7 +19,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Of a process. Reads files; nothing is known of one that is gone.
+    /// Reads the usage of a process from files; all `None` if the process has ended.
     pub(super) fn of(pid: u32, limits: &LimitsSpec) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let counted = limits.descriptors.is_some();
