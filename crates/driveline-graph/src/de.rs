@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the tree of a file to a typed value, through serde, keeping the place of what is refused.
+//! Converts the tree of a file to a typed value, through serde, and keeps the place of a refused
+//! value.
 
 use super::diagnostic::Span;
 use super::yaml::{Entry, Node, Value};

@@ -6,7 +6,7 @@
 //! collects all mistakes that it can find, each with file, line and a suggestion. If a part cannot
 //! be read, the other parts are still checked. Any bytes in the files give findings or a graph.
 //!
-//! Not here: starting anything.
+//! Not here: starting processes.
 //!
 //! ```
 //! use driveline_graph::{Colour, DescribeError, LoadOptions, load};
@@ -75,7 +75,7 @@ mod fixture;
 #[cfg(test)]
 mod tests;
 
-/// No gateway has a section here.
+/// Registers no gateway's section.
 #[cfg(test)]
 fn registered_in_tests() -> Registered {
     Registered::default()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keys that say what a module may use, how long its calls may take, how often it must publish, and
-//! what happens if it does not keep to that.
+//! Keys for limits of a module (resources, duration of calls, rates), and for the reactions to
+//! violations.
 
 use super::diagnostic::{Diagnostic, suggest};
 use super::files::{Files, Part};
@@ -10,7 +10,7 @@ use super::resolved::{ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::units::Milliseconds;
 use std::time::Duration;
 
-/// A call that has run for longer hangs, unless the graph says otherwise: it is reported.
+/// Default time after which a running call is reported as hanging.
 pub const HANG: Duration = Duration::from_secs(3);
 
 pub(super) fn watch(spec: &ModuleSpec) -> ResolvedWatch {
@@ -41,7 +41,7 @@ pub(super) fn rate(module: &ModuleSpec, output: &OutputSpec) -> Option<ResolvedR
     Some(ResolvedRate { min, max, reaction: reaction.cloned().unwrap_or_default() })
 }
 
-/// A reaction and the path of its key.
+/// Returns the reactions, each with the path of its key.
 fn reactions(module: &ModuleSpec) -> Vec<(Vec<&str>, &Reaction)> {
     let w = module;
     let of_module = [
@@ -72,8 +72,8 @@ fn reactions(module: &ModuleSpec) -> Vec<(Vec<&str>, &Reaction)> {
     all
 }
 
-/// Reports modes that the graph does not have, rates without a range, and inputs that hold more
-/// than their module may.
+/// Reports modes that the graph does not have, rates without a range, and inputs that may hold more
+/// than the limit of their module.
 pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], modes: &[String]) {
     for (module, document, spec) in specs {
         let mut tell = |path: &[&str], message: String, help: String| {
