@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_is_no_error() {
+    fn a_machine_without_facts_is_no_error() {
         let root = tempfile::tempdir().unwrap();
         let facts = MachineFacts::read(root.path());
         assert_eq!(

@@ -157,7 +157,7 @@ fn a_run_without_a_callback_lasts_as_long_as_its_modules_ran() {
 }
 
 #[test]
-fn work_not_done_is_told_apart_from_what_was_superseded() {
+fn work_not_done_is_distinguished_from_superseded_samples() {
     let mut run = Collector::new(facts());
     for (stage, input, of, received, missed) in [
         ("lane", "image", "image", 90, 10),
@@ -192,7 +192,7 @@ fn work_not_done_is_told_apart_from_what_was_superseded() {
 }
 
 #[test]
-fn what_a_process_had_not_read_when_it_was_killed_is_told() {
+fn samples_unread_by_a_killed_process_are_reported() {
     let mut run = Collector::new(facts());
     run.set_published("camera", "image", topic("image").id(), 200);
     run.set_subscription(
@@ -283,7 +283,7 @@ fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
 }
 
 #[test]
-fn who_joins_late_is_not_told_of_all_that_a_publisher_outside_of_the_graph_has_ever_published() {
+fn a_late_reader_counts_no_earlier_samples_of_an_external_publisher() {
     let mut run = Collector::new(RunFacts {
         stages: vec![stage("lane", &[("image", "image")], &["lanes"])],
         ..RunFacts::default()
@@ -333,7 +333,7 @@ fn plans_that_a_timer_made_before_it_had_read_anything_make_it_no_source() {
 }
 
 #[test]
-fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
+fn components_never_called_are_reported_with_their_silent_topics() {
     let mut run = Collector::new(facts());
     let waits = |run: &Collector| {
         run.never_triggered().into_iter().map(|(c, t)| format!("{c}: {t:?}")).collect::<Vec<_>>()
@@ -512,7 +512,7 @@ fn what_no_clock_could_make_is_left_out_and_spoils_no_figure() {
 }
 
 #[test]
-fn ages_below_zero_are_told() {
+fn ages_below_zero_are_reported() {
     let mut run = Collector::new(facts());
     for transit in [-20_000, 5_000, -3_000] {
         let image = arrived(published("image", 1, &[], MS, MS), transit, MS);
@@ -656,7 +656,7 @@ fn nothing_at_all_is_a_valid_summary() {
 }
 
 #[test]
-fn a_stage_that_publishes_what_nobody_reads_is_a_sink_and_a_lone_camera_is_none() {
+fn a_stage_whose_output_is_not_read_is_a_sink_and_a_lone_camera_is_none() {
     let run = Collector::new(facts());
     assert!(run.is_sink("fusion"));
     assert!(!run.is_sink("lane"));
@@ -894,7 +894,7 @@ fn the_longest_wait_is_found_where_it_is_and_not_where_it_is_noticed() {
 }
 
 #[test]
-fn where_work_or_transport_dominates_no_wait_is_told() {
+fn where_work_or_transport_dominates_no_wait_is_reported() {
     let mut run = Collector::new(facts());
     for i in 0..10 {
         frame(&mut run, i * 20 * MS, i + 1, 0);

@@ -30,16 +30,16 @@ pub fn clean(engine: Option<&Engine>) -> Result<Cleaned, EngineError> {
         let listed = engine.ask(&["ps", "--all", "--quiet", "--filter", &filter])?;
         let format =
             format!("{{{{.Name}}}}\t{{{{index .Config.Labels \"{}\"}}}}", label::DIRECTORY);
-        let mut told = String::new();
+        let mut output = String::new();
         for id in listed.split_whitespace() {
             match engine.ask(&["container", "inspect", "--format", &format, id]) {
-                Ok(line) => told += &line,
+                Ok(line) => output += &line,
                 // It has ended meanwhile.
                 Err(EngineError::Refused { .. }) => {}
                 Err(e) => return Err(e),
             }
         }
-        let listed = told;
+        let listed = output;
         for name in orphans(&listed, has_launcher) {
             engine.ask(&["rm", "--force", &name])?;
             cleaned.containers.push(name);

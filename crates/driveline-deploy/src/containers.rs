@@ -117,7 +117,7 @@ impl Starter for Containers {
         let planned = self.0.plan.module(module.name.as_str()).cloned();
         let planned = planned.ok_or_else(|| io::Error::other("the module is not planned"))?;
         let number = self.0.starts.fetch_add(1, Ordering::Relaxed) + 1;
-        let (news, teller) = UnixStream::pair()?;
+        let (news, notifier) = UnixStream::pair()?;
         news.set_nonblocking(true)?;
         let state = Arc::new(State::default());
         let place = match self.0.plan.mode {
@@ -141,7 +141,7 @@ impl Starter for Containers {
             if let Some(end) = end {
                 *state.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
             }
-            let _ = (&teller).write_all(&[1]);
+            let _ = (&notifier).write_all(&[1]);
         })?;
         Ok(Box::new(started))
     }

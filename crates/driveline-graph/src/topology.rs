@@ -98,7 +98,7 @@ pub(super) fn check(
     let possible =
         |n: &&str| n.parse::<TopicName>().is_ok() && !used.keys().any(|u| u.as_str() == *n);
     let idle: Vec<&str> = declared.iter().map(|(n, ..)| n.as_str()).filter(possible).collect();
-    let (mut told, mut misspelt) = (BTreeSet::new(), BTreeSet::new());
+    let (mut reported, mut misspelt) = (BTreeSet::new(), BTreeSet::new());
     let none = TopicSpec::default();
     let mut topics = BTreeMap::new();
     for (name, ends) in &by_topic {
@@ -116,7 +116,7 @@ pub(super) fn check(
                 wrong: in_rule(name.as_str()).filter(|_| in_rule(near).is_none()),
             })
         });
-        let mut t = Topic { files, name, document, spec, ends, idle, told: false };
+        let mut t = Topic { files, name, document, spec, ends, idle, reported: false };
         t.dangling(&used);
         t.types(&used);
         t.qos();
@@ -124,8 +124,8 @@ pub(super) fn check(
         let max_payload = t.max_payload();
         let (pins, hosts) = t.pins();
         let carried = t.is_carried();
-        if let Some(idle) = t.idle.filter(|_| t.told) {
-            told.insert(idle.name);
+        if let Some(idle) = t.idle.filter(|_| t.reported) {
+            reported.insert(idle.name);
             misspelt.insert((*name).clone());
         }
         let resolved = ResolvedTopic {
@@ -143,7 +143,7 @@ pub(super) fn check(
         };
         topics.insert((*name).clone(), resolved);
     }
-    for (name, document, spec) in declared.iter().filter(|(name, ..)| !told.contains(name)) {
+    for (name, document, spec) in declared.iter().filter(|(name, ..)| !reported.contains(name)) {
         declaration(files, name, *document, spec, &by_topic);
     }
     (topics, misspelt)
@@ -259,7 +259,7 @@ struct Topic<'a> {
     ends: &'a [&'a End],
     idle: Option<Idle>,
     /// True if a finding names the idle topic.
-    told: bool,
+    reported: bool,
 }
 
 impl<'a> Topic<'a> {
@@ -269,7 +269,7 @@ impl<'a> Topic<'a> {
         let (name, Some(idle)) = (self.name, self.idle.clone()) else {
             return d.maybe_help(otherwise);
         };
-        self.told = true;
+        self.reported = true;
         let help = if let Some(key) = idle.wrong {
             format!(
                 "a rule under `{key}:` names `{name}`, too: did you mean it where `{}` is \
@@ -322,7 +322,7 @@ impl<'a> Topic<'a> {
     /// Reports a finding that an entry under `topics:` would solve. If an entry with nearly this
     /// name exists, only the first such finding is reported, and names it.
     fn lacks_entry(&mut self, d: Diagnostic, help: String, place: Option<Place>) {
-        if !self.told {
+        if !self.reported {
             let d = self.meant(d, Some(help));
             self.report(d, place);
         }
@@ -356,8 +356,8 @@ impl<'a> Topic<'a> {
         let place = self.ends.iter().find_map(|e| e.place.clone());
         let of_idle = |near: &str| self.idle.as_ref().is_some_and(|idle| idle.name == near);
         let idle = || self.idle.iter().map(|idle| idle.name.as_str());
-        let nobody_publishes = self.publishers().next().is_none();
-        let (d, help) = if nobody_publishes {
+        let is_unpublished = self.publishers().next().is_none();
+        let (d, help) = if is_unpublished {
             let elsewhere = |n: &TopicName| {
                 self.files
                     .topics

@@ -296,7 +296,7 @@ struct StopShared {
 #[derive(Debug, Default)]
 struct Finished {
     components: Vec<Arc<str>>,
-    told: usize,
+    reported: usize,
 }
 
 /// The process's end of all its [`StopHandle`]s.
@@ -351,8 +351,8 @@ impl StopControl {
         let mut drained = [0u8; 64];
         while matches!(std::io::Read::read(&mut &self.finished, &mut drained), Ok(n) if n > 0) {}
         let mut finished = self.shared.finished.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = finished.components[finished.told..].to_vec();
-        finished.told += new.len();
+        let new = finished.components[finished.reported..].to_vec();
+        finished.reported += new.len();
         new
     }
 }

@@ -82,7 +82,7 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
 #[test]
 fn a_run_whose_processes_all_get_sigterm_at_once_ends_normally() {
     let f = Fixture::new(&graph(0, "", ""));
-    let mut seen = Seen { all_told_at: Some("printer got 3"), ..Seen::default() };
+    let mut seen = Seen { terminate_all_at: Some("printer got 3"), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec![]), "{:?}", seen.lines);
     assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
@@ -206,7 +206,7 @@ fn a_module_is_ended_by_the_first_fatal_signal() {
 #[test]
 fn a_module_ended_from_outside_reports_it() {
     let f = Fixture::new(&graph(0, "", ""));
-    let mut seen = Seen { told_at: Some("printer got 2"), ..Seen::default() };
+    let mut seen = Seen { terminate_at: Some("printer got 2"), ..Seen::default() };
     let End::Died(death) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
     assert_eq!((death.module.as_str(), death.exit_code), ("one", Some(0)));
     assert!(

@@ -50,10 +50,10 @@ pub(super) fn hold() -> u8 {
     let ended = signals().and_then(|asked| {
         let children = child_signals()?;
         loop {
-            let [told, _] = wait_for([&asked, &children], None)?;
+            let [signalled, _] = wait_for([&asked, &children], None)?;
             reap(None);
             drain(&children);
-            if told {
+            if signalled {
                 return Ok(());
             }
         }

@@ -79,7 +79,7 @@ impl Watch {
             asked: None,
             impatient: false,
             ending: None,
-            told: HashMap::new(),
+            reported: HashMap::new(),
             look_at: Instant::now() + LOOK,
         };
         std::thread::Builder::new().name("watch".into()).spawn(move || thread.run())?;
@@ -134,7 +134,7 @@ struct Thread {
     /// Time when the end of the module began.
     ending: Option<Instant>,
     /// Duration of a call at its last report.
-    told: HashMap<(usize, u64), Duration>,
+    reported: HashMap<(usize, u64), Duration>,
     look_at: Instant,
     /// Values written at each beat, once all components are initialised.
     pulse: Arc<OnceLock<Pulse>>,
@@ -243,7 +243,7 @@ impl Thread {
         let (now, long) =
             (MonotonicNs::now(), if self.ending.is_some() { LONG_AT_THE_END } else { LONG });
         let calls = running_since(MonotonicNs(now.0.saturating_sub(long.as_nanos() as u64)));
-        self.told.retain(|id, _| calls.iter().any(|c| c.id == *id));
+        self.reported.retain(|id, _| calls.iter().any(|c| c.id == *id));
         for Running { id, place, since } in calls {
             let age = now.since(since);
             match &self.subject.account {
@@ -251,8 +251,8 @@ impl Thread {
                     account.send(Record::Busy { call: place, for_ms: age.as_millis() as u64 })
                 }
                 // Again when it has taken twice as long.
-                None if self.told.get(&id).is_none_or(|told| age >= *told * 2) => {
-                    self.told.insert(id, age);
+                None if self.reported.get(&id).is_none_or(|last| age >= *last * 2) => {
+                    self.reported.insert(id, age);
                     let s = age.as_secs();
                     crash::write(format!("warning: {place} for {s} s\n").as_bytes());
                 }

@@ -57,7 +57,7 @@ pub(super) struct Child {
     /// Set once the process has ended and all its output was read.
     pub(super) ended: Option<ExitStatus>,
     /// True if its end was requested.
-    pub(super) told: bool,
+    pub(super) end_requested: bool,
     /// True if it was killed because it did not end.
     pub(super) killed: bool,
     /// Set if it is killed because a component did not change its state in time: the event, for
@@ -73,7 +73,7 @@ pub(super) struct Child {
     /// Call that its start has reached.
     pub(super) starting_in: Option<CallPlace>,
     /// Duration of that call, or of the wait for this module, at the last report.
-    pub(super) told_after: Duration,
+    pub(super) reported_after: Duration,
     body: Body,
     socket: Option<UnixStream>,
     out: Option<File>,
@@ -191,7 +191,7 @@ impl Child {
             module: module.to_owned(),
             ready: false,
             ended: None,
-            told: false,
+            end_requested: false,
             killed: false,
             hung: None,
             since: Instant::now(),
@@ -199,7 +199,7 @@ impl Child {
             suspended: false,
             busy: None,
             starting_in: None,
-            told_after: Duration::ZERO,
+            reported_after: Duration::ZERO,
             body,
             socket: None,
             out: None,
@@ -369,7 +369,7 @@ impl Child {
             Source::Account => {
                 self.socket = None;
                 if let Body::Remote(remote) = &mut self.body {
-                    remote.account_closed(self.told);
+                    remote.account_closed(self.end_requested);
                 }
             }
             Source::Out => {
@@ -398,7 +398,7 @@ impl Child {
             return false;
         }
         if !same {
-            self.told_after = Duration::ZERO;
+            self.reported_after = Duration::ZERO;
         }
         self.busy = Some((call.clone(), age, now));
         self.is_due(age)
@@ -406,9 +406,9 @@ impl Child {
 
     /// Returns true if a report is due after this duration: at first, and when it has doubled.
     pub(super) fn is_due(&mut self, age: Duration) -> bool {
-        let due = age >= self.told_after * 2;
+        let due = age >= self.reported_after * 2;
         if due {
-            self.told_after = age;
+            self.reported_after = age;
         }
         due
     }

@@ -69,7 +69,12 @@ pub(super) struct LastWords {
 }
 
 impl LastWords {
-    pub(super) fn cause(&self, status: ExitStatus, told: bool, gateway: bool) -> Option<String> {
+    pub(super) fn cause(
+        &self,
+        status: ExitStatus,
+        end_requested: bool,
+        gateway: bool,
+    ) -> Option<String> {
         match (&self.failed, &self.crash) {
             // The previous handler may have aborted instead of returning to the faulting
             // instruction.
@@ -83,7 +88,7 @@ impl LastWords {
             }
             (Some((Some(call), text)), _) => Some(format!("it {text}, with {call}")),
             (Some((None, text)), _) => Some(text.clone()),
-            (None, _) if status.code().is_some() && !told && self.asked => Some(
+            (None, _) if status.code().is_some() && !end_requested && self.asked => Some(
                 "another process sent it SIGTERM or SIGINT; Ctrl-C or a signal to `driveline run` \
                  ends the whole run"
                     .to_owned(),
@@ -97,12 +102,12 @@ impl LastWords {
                         .to_owned(),
                 )
             }
-            (None, _) if status.code().is_some() && !told && gateway => Some(
+            (None, _) if status.code().is_some() && !end_requested && gateway => Some(
                 "it did not say why; its last output may show the reason, unless the program is no \
                  gateway of Driveline"
                     .to_owned(),
             ),
-            (None, _) if status.code().is_some() && !told => Some(
+            (None, _) if status.code().is_some() && !end_requested => Some(
                 "it did not say why; a component or a library called exit()"
                     .to_owned(),
             ),

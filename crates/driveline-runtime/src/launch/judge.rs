@@ -127,12 +127,12 @@ pub(super) struct Conditions {
 
 /// Time and amount of the last report.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct LastReport {
     at: Option<Duration>,
     count: u64,
 }
 
-impl Told {
+impl LastReport {
     /// Returns the increase of a counter, if a report is due now.
     fn due(&mut self, now: Duration, count: u64) -> Option<u64> {
         // A call that seemed too long may turn out to have had no working time.
@@ -152,7 +152,7 @@ struct CallState {
     /// Working time of the process since the call was seen first.
     lasts: Duration,
     /// The hang of this call was reported.
-    told: bool,
+    hang_reported: bool,
     /// This call was reported as an overrun before it ended.
     early: bool,
 }
@@ -163,14 +163,14 @@ struct RateState {
     window: Option<(u64, u64)>,
     /// Windows out of range.
     bad: u64,
-    told: Told,
+    report: LastReport,
 }
 
 #[derive(Clone, Debug, Default)]
 struct ComponentState {
     call: CallState,
-    overruns: Told,
-    deadlines: Vec<Told>,
+    overruns: LastReport,
+    deadlines: Vec<LastReport>,
     rates: Vec<RateState>,
     /// True if the mode makes its component inactive: it publishes nothing.
     inactive: bool,
@@ -188,7 +188,7 @@ pub(super) struct Judge<'a> {
 impl<'a> Judge<'a> {
     pub(super) fn new(module: &'a ResolvedModule) -> Self {
         let component = |c: &driveline_graph::ResolvedComponent| ComponentState {
-            deadlines: vec![Told::default(); c.inputs.len()],
+            deadlines: vec![LastReport::default(); c.inputs.len()],
             rates: vec![RateState::default(); c.outputs.len()],
             ..ComponentState::default()
         };
@@ -214,7 +214,7 @@ impl<'a> Judge<'a> {
             let call = &mut state.call;
             if let Some((limit, reaction)) = &self.module.watch.hang
                 && call.lasts > *limit
-                && !std::mem::replace(&mut call.told, true)
+                && !std::mem::replace(&mut call.hang_reported, true)
             {
                 let (lasts, limit) = (call.lasts, *limit);
                 let what = What::Hang { component: component.clone(), lasts, limit };
@@ -234,11 +234,11 @@ impl<'a> Judge<'a> {
                     found.push(Finding { what, reaction: budget.reaction.clone() });
                 }
             }
-            for ((input, total), told) in
+            for ((input, total), report) in
                 spec.inputs.iter().zip(&words.inputs).zip(&mut state.deadlines)
             {
                 let Some(reaction) = &input.on_deadline else { continue };
-                if let Some(missed) = told.due(now, *total) {
+                if let Some(missed) = report.due(now, *total) {
                     let (input, topic) = (input.port.clone(), input.topic.to_string());
                     let what =
                         What::Deadline { component: component.clone(), input, topic, missed };
@@ -332,7 +332,7 @@ impl RateState {
         let low = rate.min.is_some_and(|min| samples + 1.0 < min * seconds);
         let high = rate.max.is_some_and(|max| samples - 1.0 > max * seconds);
         self.bad += u64::from(low || high);
-        self.told.due(now, self.bad).map(|_| samples / seconds)
+        self.report.due(now, self.bad).map(|_| samples / seconds)
     }
 }
 

@@ -396,7 +396,7 @@ impl Launcher<'_> {
 
     fn terminate(&mut self, process: usize) {
         if let Some(child) = self.processes[process].alive() {
-            child.told = true;
+            child.end_requested = true;
             child.signal(Signal::TERM);
             if child.suspended {
                 child.signal(Signal::CONT);
@@ -659,7 +659,7 @@ impl Launcher<'_> {
             matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));
         let Some(c) = &mut self.processes[process].child else { return Ok(()) };
         // Its own time-out for a component has passed just before the launcher's.
-        let gave_up = c.told && status.code() == Some(i32::from(host::exit::STUCK));
+        let gave_up = c.end_requested && status.code() == Some(i32::from(host::exit::STUCK));
         c.killed |= gave_up;
         if gave_up && stopping && !self.killed.contains(&c.module) {
             self.killed.push(c.module.clone());
@@ -668,8 +668,8 @@ impl Launcher<'_> {
         // A module whose end was requested still fails if it ends in an unexpected way. The signal
         // itself ends it only before it has installed its handlers. A program that ends all
         // processes of a run at once, such as systemd, has requested its end as well.
-        let expected =
-            killed || (c.told || with_the_run) && (status.success() || was_asked_to_end(status));
+        let expected = killed
+            || (c.end_requested || with_the_run) && (status.success() || was_asked_to_end(status));
         let set: String = self
             .options
             .set
@@ -710,7 +710,8 @@ impl Launcher<'_> {
             cause: if killed {
                 None
             } else {
-                from_outside.or_else(|| c.words.cause(status, c.told, is_gateway(&c.module)))
+                from_outside
+                    .or_else(|| c.words.cause(status, c.end_requested, is_gateway(&c.module)))
             },
             help: help(status, c.pid(), &gdb),
         };
@@ -755,7 +756,7 @@ impl Launcher<'_> {
     fn kill(&mut self, process: usize, why: &str) {
         let stopping = matches!(self.phase, Phase::Stopping { .. });
         let Some(c) = self.processes[process].alive().filter(|c| !c.killed) else { return };
-        (c.told, c.killed) = (true, true);
+        (c.end_requested, c.killed) = (true, true);
         c.signal(Signal::KILL);
         let doing = c.busy_call().map_or_else(String::new, |call| format!(" ({call})"));
         let module = c.module.clone();

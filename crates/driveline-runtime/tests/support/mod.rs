@@ -96,9 +96,9 @@ pub struct Seen {
     pub interrupt_at_record: Option<fn(&Record) -> bool>,
     pub kill_at: Option<&'static str>,
     /// All processes are asked to end at once, twice, as systemd and scripts do.
-    pub all_told_at: Option<&'static str>,
+    pub terminate_all_at: Option<&'static str>,
     /// As `kill_at`, with SIGTERM.
-    pub told_at: Option<&'static str>,
+    pub terminate_at: Option<&'static str>,
     /// As `kill_at`, with SIGSEGV.
     pub crash_at: Option<&'static str>,
     /// As `kill_at`, with SIGSTOP.
@@ -119,8 +119,8 @@ impl Seen {
             self.interrupter.as_ref().unwrap().interrupt();
             self.interrupter.as_ref().unwrap().interrupt();
         }
-        if self.all_told_at.is_some_and(|at| line.contains(at)) {
-            self.all_told_at = None;
+        if self.terminate_all_at.is_some_and(|at| line.contains(at)) {
+            self.terminate_all_at = None;
             self.interrupter.as_ref().unwrap().interrupt();
             for pid in self.pids.iter().flat_map(|pid| [pid, pid]) {
                 kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
@@ -130,7 +130,7 @@ impl Seen {
         let Some(pid) = self.pid_of("one").or(self.pids.first().copied()) else { return };
         for (at, signal) in [
             (&mut self.kill_at, Signal::KILL),
-            (&mut self.told_at, Signal::TERM),
+            (&mut self.terminate_at, Signal::TERM),
             (&mut self.crash_at, Signal::SEGV),
             (&mut self.stop_at, Signal::STOP),
         ] {

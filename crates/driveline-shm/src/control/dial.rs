@@ -17,7 +17,7 @@ pub(super) struct InletState {
     /// Publishers of the topic by socket name.
     pub(super) known: HashMap<String, Known>,
     /// Publishers already notified that they cannot be matched now.
-    pub(super) told: HashSet<String>,
+    pub(super) notified: HashSet<String>,
     pub(super) watch: SubscriptionWatch,
 }
 

@@ -35,7 +35,7 @@ impl Control {
         let state = InletState {
             topic: inlet.topic.id().0,
             known: HashMap::new(),
-            told: HashSet::new(),
+            notified: HashSet::new(),
             watch,
             inlet,
         };
@@ -84,7 +84,7 @@ impl Control {
             state.known.retain(|name, known| {
                 matches!(known, Known::Connected) || present.contains(name.as_str())
             });
-            state.told.retain(|name| present.contains(name.as_str()));
+            state.notified.retain(|name| present.contains(name.as_str()));
             lock(&state.inlet.refusals).retain(|name, _| present.contains(name.as_str()));
         }
     }
@@ -104,7 +104,7 @@ impl Control {
         let dialled = self.sources.values().any(|s| matches!(s, Source::Dial(d) if d.inlet == id));
         let shortage =
             if dialled { descriptors::may_dial() } else { descriptors::can_dial() }.err();
-        if shortage.is_some() && state.told.contains(name) {
+        if shortage.is_some() && state.notified.contains(name) {
             return put_off(state, name, self.now, pause);
         }
         let connection = self.connect(name);
@@ -257,7 +257,7 @@ impl Control {
         (here, there): (String, String),
     ) {
         let Some(state) = self.inlets.get_mut(&id) else { return };
-        if state.told.insert(name.to_owned()) {
+        if state.notified.insert(name.to_owned()) {
             let inlet = Arc::clone(&state.inlet);
             let hello = Hello { refuse: Some(Refuse::new(code, there)), ..self.request(&inlet) };
             if let Some(packet) = Message::Hello(Box::new(hello)).encode() {
@@ -356,7 +356,7 @@ impl Control {
                     let edge = Arc::new(edge);
                     state.watch.add(&edge, self.now);
                     lock(&inlet.refusals).remove(&name);
-                    state.told.remove(&name);
+                    state.notified.remove(&name);
                     inlet.change(|edges| edges.push(Arc::clone(&edge)));
                     // After the change: a thread that receives the event finds the publisher.
                     inlet.event(SubscriptionEvent::Matched {
@@ -455,7 +455,7 @@ impl Control {
                     );
                     let before = lock(&state.inlet.refusals)
                         .insert(name.clone(), (RefusalCode::Silent, text.clone()));
-                    if before.is_none_or(|(_, told)| told != text) {
+                    if before.is_none_or(|(_, reported)| reported != text) {
                         state
                             .inlet
                             .event(SubscriptionEvent::Refused { code: RefusalCode::Silent, text });

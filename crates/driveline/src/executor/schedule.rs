@@ -123,14 +123,14 @@ impl Schedule {
         if matches!(self.class, SchedulingClass::Fifo | SchedulingClass::RoundRobin) {
             return Ok(());
         }
-        let told = |reason: &dyn fmt::Display| format!("timer slack {asked} ns: {reason}");
+        let refusal = |reason: &dyn fmt::Display| format!("timer slack {asked} ns: {reason}");
         // 0 would set the slack that the thread had when it was made.
-        let slack = NonZeroU64::new(u64::from(asked)).ok_or_else(|| told(&"the least is 1"))?;
-        set_current_timer_slack(Some(slack)).map_err(|e| told(&e))?;
+        let slack = NonZeroU64::new(u64::from(asked)).ok_or_else(|| refusal(&"the least is 1"))?;
+        set_current_timer_slack(Some(slack)).map_err(|e| refusal(&e))?;
         match current_timer_slack() {
             Ok(in_force) if in_force == u64::from(asked) => Ok(()),
-            Ok(in_force) => Err(told(&format!("the kernel has {in_force} ns instead"))),
-            Err(e) => Err(told(&e)),
+            Ok(in_force) => Err(refusal(&format!("the kernel has {in_force} ns instead"))),
+            Err(e) => Err(refusal(&e)),
         }
     }
 

@@ -30,7 +30,7 @@ struct Promises {
     reports: Mutex<DeadlineReports>,
     alive_ns: AtomicU64,
     /// Last sign of life whose absence was reported.
-    death_told: AtomicU64,
+    reported_loss: AtomicU64,
 }
 
 impl Default for Promises {
@@ -41,7 +41,7 @@ impl Default for Promises {
             deadline: None,
             reports: Mutex::default(),
             alive_ns: AtomicU64::new(now),
-            death_told: AtomicU64::new(0),
+            reported_loss: AtomicU64::new(0),
         }
     }
 }
@@ -183,7 +183,7 @@ impl LocalEnd {
         let since = p.alive_ns.load(Ordering::Relaxed);
         let silent = MonotonicNs::now().since(MonotonicNs(since));
         if silent > Duration::from_millis(u64::from(lease_ms))
-            && p.death_told.swap(since, Ordering::Relaxed) != since
+            && p.reported_loss.swap(since, Ordering::Relaxed) != since
         {
             self.event(EndpointEvent::LivelinessLost { peer: "this publisher".into() });
         }

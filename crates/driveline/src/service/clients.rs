@@ -44,7 +44,7 @@ struct Table {
     /// Generation of the matches at which departed clients were last removed.
     seen: u64,
     /// A log line has reported that some clients get no answer.
-    told: bool,
+    is_logged: bool,
 }
 
 /// The server's end of one client.
@@ -204,7 +204,7 @@ impl Clients {
                 self.publisher(&writer, 0).map(|p| (p, Some(text)))
             }),
             Some(_) if table.ends.len() >= MAX_PUBLISHERS => {
-                if !std::mem::replace(&mut table.told, true) {
+                if !std::mem::replace(&mut table.is_logged, true) {
                     tracing::error!(
                         service = self.service.as_str(),
                         "more than {MAX_PUBLISHERS} clients call; further ones get no answer"

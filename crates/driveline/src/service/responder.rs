@@ -213,10 +213,10 @@ impl RawResponder {
             return;
         }
         let parcel = self.end.text(self.clients.kind(), text);
-        let told = parcel
+        let sent = parcel
             .map_err(|e| e.to_string())
             .and_then(|p| self.publish(p, outcome).map_err(|e| e.to_string()));
-        if let Err(error) = told {
+        if let Err(error) = sent {
             tracing::error!(
                 service = self.clients.service.as_str(),
                 client = self.end.node,

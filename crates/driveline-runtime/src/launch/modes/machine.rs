@@ -116,7 +116,13 @@ pub(in crate::launch) enum Failure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::launch) enum Action {
     /// Send the states of components to a module. If the module has just become ready: before `go`.
-    Tell { module: usize, switch: u64, mode: usize, activate: Vec<usize>, deactivate: Vec<usize> },
+    SendStates {
+        module: usize,
+        switch: u64,
+        mode: usize,
+        activate: Vec<usize>,
+        deactivate: Vec<usize>,
+    },
     /// Kill the module because of this component, which did not acknowledge in time, or failed
     /// after a restart.
     Kill { component: usize },
@@ -191,7 +197,7 @@ pub(in crate::launch) struct Modes {
     initial: usize,
     switch: Option<Switch>,
     /// A module was sent states since the last switch ended.
-    told_since: bool,
+    sent_since: bool,
     /// Number of the last switch.
     number: u64,
     running: bool,
@@ -221,7 +227,7 @@ impl Modes {
             since: Duration::ZERO,
             initial,
             switch: None,
-            told_since: false,
+            sent_since: false,
             number: 0,
             running: false,
             stopping: false,
@@ -235,7 +241,7 @@ impl Modes {
 
     /// Returns the mode whose states a module gets when it becomes ready, and its time. For a mode
     /// that is being entered, the time is later than any other.
-    pub(in crate::launch) fn told(&self) -> Option<(usize, Duration)> {
+    pub(in crate::launch) fn mode_to_send(&self) -> Option<(usize, Duration)> {
         let entering = self.switch.as_ref().filter(|s| s.stage != Stage::Waiting);
         entering.map(|s| (s.target, Duration::MAX)).or(self.current())
     }
@@ -337,7 +343,7 @@ impl Modes {
 
     fn module_ready(&mut self, module: usize, now: Duration, actions: &mut Vec<Action>) {
         self.ready[module] = true;
-        let mode = self.told().map_or(self.initial, |(mode, _)| mode);
+        let mode = self.mode_to_send().map_or(self.initial, |(mode, _)| mode);
         let until = now + self.rules[mode].enter_within;
         let number = self.number;
         let mut activate = Vec::new();
@@ -349,7 +355,7 @@ impl Modes {
             }
         }
         let deactivate = Vec::new();
-        actions.push(Action::Tell { module, switch: number, mode, activate, deactivate });
+        actions.push(Action::SendStates { module, switch: number, mode, activate, deactivate });
     }
 
     fn module_ended(&mut self, module: usize, now: Duration, actions: &mut Vec<Action>) {
@@ -583,7 +589,7 @@ impl Modes {
             self.send(false, until, actions);
         } else {
             self.switch = None;
-            self.told_since = false;
+            self.sent_since = false;
         }
     }
 
@@ -608,7 +614,7 @@ impl Modes {
         let (number, mode) = (s.number, s.target);
         let rules = &self.rules[mode];
         // Returning to a mode that was not left sets no parameters.
-        let enters = active && (self.told_since || self.mode != Some(mode));
+        let enters = active && (self.sent_since || self.mode != Some(mode));
         for module in 0..self.ready.len() {
             let mut changed = Vec::new();
             for (i, c) in self.components.iter_mut().enumerate() {
@@ -624,10 +630,16 @@ impl Modes {
             }
             let sets = enters && self.ready[module] && rules.sets.contains(&module);
             if !changed.is_empty() || sets {
-                self.told_since = true;
+                self.sent_since = true;
                 let (activate, deactivate) =
                     if active { (changed, Vec::new()) } else { (Vec::new(), changed) };
-                actions.push(Action::Tell { module, switch: number, mode, activate, deactivate });
+                actions.push(Action::SendStates {
+                    module,
+                    switch: number,
+                    mode,
+                    activate,
+                    deactivate,
+                });
             }
         }
     }

@@ -138,7 +138,7 @@ impl<'a> ModeControl<'a> {
 
     /// Returns true if the mode of the run sets a parameter, and was entered after `at`.
     pub(super) fn overrides(&self, component: &str, name: &str, at: Duration) -> bool {
-        let Some((mode, since)) = self.machine.told() else { return false };
+        let Some((mode, since)) = self.machine.mode_to_send() else { return false };
         let parameters = &self.modes.modes[mode].parameters;
         at < since && parameters.get(component).is_some_and(|values| values.contains_key(name))
     }

@@ -316,7 +316,7 @@ impl Remote {
     }
 
     /// Notes that the account has ended. A connected first process will report more.
-    pub(super) fn account_closed(&mut self, told: bool) {
+    pub(super) fn account_closed(&mut self, end_requested: bool) {
         if self.first.is_some() || self.lives.is_none() {
             return;
         }
@@ -325,14 +325,14 @@ impl Remote {
             // container of this run.
             self.cause =
                 Some("its process ran without the first process of its container".to_owned());
-        } else if !told {
+        } else if !end_requested {
             self.cause = Some(
                 "its connection has closed; how it ended is unknown without `driveline-host \
                  contain`"
                     .to_owned(),
             );
         }
-        self.end(by_code(i32::from(!told)));
+        self.end(by_code(i32::from(!end_requested)));
     }
 
     fn end(&mut self, status: ExitStatus) {

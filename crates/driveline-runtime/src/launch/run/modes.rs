@@ -43,7 +43,7 @@ impl<'a> Launcher<'a> {
         let Some(modes) = &self.modes else { return Ok(()) };
         let name = |mode: usize| modes.name(mode).to_owned();
         let event = match action {
-            Action::Tell { module, switch, mode, activate, deactivate } => {
+            Action::SendStates { module, switch, mode, activate, deactivate } => {
                 let own = self.module_of(module);
                 let word = modes.word(switch, mode, &activate, &deactivate, |component| {
                     own.is_some_and(|m| m.components.iter().any(|c| c.name.as_str() == component))
