@@ -57,8 +57,9 @@ conformance! {
         executor.start().unwrap();
         let (told, heard) = channel();
         // time: no server answers, so only the time-out ends it
+        let short = Duration::from_millis(20);
         caller
-            .call_then(at(1, 1), Duration::from_millis(20), move |outcome| {
+            .call_then(at(1, 1), short, move |outcome| {
                 told.send(outcome.err()).unwrap()
             })
             .unwrap();
