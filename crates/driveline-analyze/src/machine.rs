@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Facts about the machine without which latency figures mean little.
+//! Facts about the machine that are needed to interpret latency figures.
 
 use serde::Serialize;
 use std::fs;
@@ -40,7 +40,7 @@ impl Default for MachineFacts {
 }
 
 impl MachineFacts {
-    /// Of this machine. Reads a few small files below `/proc` and `/sys`.
+    /// Returns the facts about this machine. Reads a few small files below `/proc` and `/sys`.
     #[must_use]
     pub fn here() -> Self {
         Self::read(Path::new("/"))

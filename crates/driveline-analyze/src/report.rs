@@ -25,7 +25,8 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("report/style.css");
 
-/// The page for a run; `summary` is `run.summary()`, which costs too much to make twice.
+/// Returns the page for a run. `summary` is `run.summary()`, passed in because it is expensive to
+/// compute.
 #[must_use]
 pub fn render(run: &Collector, summary: &Summary) -> String {
     let mut page = String::with_capacity(256 * 1024);
@@ -273,7 +274,7 @@ fn mode_table(s: &Summary) -> Option<String> {
     })
 }
 
-/// Inputs that a row of the table of faults names.
+/// Maximum number of inputs that a row of the table of faults names.
 const MAX_INPUTS_OF_FAULT: usize = 8;
 
 fn fault_table(s: &Summary) -> Option<String> {
@@ -281,7 +282,7 @@ fn fault_table(s: &Summary) -> Option<String> {
         let ms = |ms: Option<f64>| {
             ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)))
         };
-        // Of many inputs, the worst ones.
+        // If there are many inputs, name the worst ones.
         let mut inputs: Vec<_> = f.missed.iter().collect();
         inputs.sort_by_key(|m| std::cmp::Reverse(m.samples));
         let more = inputs.len().saturating_sub(MAX_INPUTS_OF_FAULT);
@@ -310,7 +311,7 @@ fn fault_table(s: &Summary) -> Option<String> {
     })
 }
 
-/// Nothing for a bare run.
+/// Returns the table of modules; `None` for a run without facts about modules.
 fn module_table(s: &Summary) -> Option<String> {
     const NONE: &str = "–";
     let text = |t: &Option<String>| t.as_deref().map_or_else(|| NONE.to_owned(), escape);
@@ -345,7 +346,7 @@ fn module_table(s: &Summary) -> Option<String> {
     })
 }
 
-/// Nothing where no module asks for anything.
+/// Returns the table of kernel settings; `None` if no module requests any.
 fn setting_table(s: &Summary) -> Option<String> {
     let row = |module: &str, setting: &SettingAccount| {
         format!(
@@ -419,7 +420,7 @@ fn subtitle(s: &Summary) -> String {
     format!("<p class=subtitle>{}</p>", parts.join(" · "))
 }
 
-/// n, p50, p95, p99, max as table cells.
+/// Returns n, p50, p95, p99 and max as table cells.
 fn cells(q: &Quantiles) -> String {
     if q.n == 0 {
         return "<td class=none colspan=5>not triggered by a sample</td>".to_owned();

@@ -8,8 +8,8 @@ use crate::quantiles::Quantiles;
 use crate::summary::{EndToEnd, SubscriptionSummary, Summary};
 use std::fmt::Write;
 
-/// That the run did not end as it should, that calls failed or that work was not done; nothing
-/// after a good run.
+/// Returns the warnings that the run did not end as it should, that calls failed or that work was
+/// not done; empty after a good run.
 pub(super) fn banner(s: &Summary) -> String {
     let failed: String = s.failed_of().iter().map(|f| format!("<br>{}", escape(f))).collect();
     let problems: String =
@@ -41,7 +41,7 @@ pub(super) fn banner(s: &Summary) -> String {
     }
 }
 
-/// The end that decides when the vehicle reacts: the slowest.
+/// Returns the slowest sink, which decides when the vehicle reacts.
 fn slowest(s: &Summary) -> Option<&EndToEnd> {
     s.end_to_end.iter().max_by(|a, b| a.age_us.p50.total_cmp(&b.age_us.p50))
 }
@@ -53,7 +53,8 @@ pub(super) fn answer(s: &Summary) -> String {
     let text = match slowest(s) {
         None => "No component has finished with data that descends from a sensor.".to_owned(),
         Some(e) => {
-            // Means: what one sample near the median waited for is chance, and means add up.
+            // Uses means, because they add up, and the waits of the one sample at the median are
+            // random.
             let mut parts = [
                 ("computation", e.mean.computation_us),
                 ("waiting", e.mean.idle_us),
@@ -136,8 +137,7 @@ fn few(q: &Quantiles) -> &'static str {
     if q.p99_n_too_small { ", of few samples" } else { "" }
 }
 
-/// A figure: what it is, what explains it beneath, and what it means exactly, for those who point
-/// at it.
+/// A figure with its name, an explanation below it, and its exact definition as a hint.
 struct Card {
     value: String,
     label: String,
@@ -145,7 +145,7 @@ struct Card {
     meaning: &'static str,
 }
 
-/// The figures that count most.
+/// Returns the most important figures.
 pub(super) fn cards(s: &Summary) -> String {
     let mut all = Vec::new();
     let mut card = |value: String, label: String, detail: String, meaning| {
@@ -246,7 +246,7 @@ pub(super) fn cards(s: &Summary) -> String {
     format!("<div class=cards>{cards}</div>")
 }
 
-/// Remarks for the reader. Only limitations of the figures are in a box.
+/// Returns remarks for the reader. Only limitations of the figures are in a box.
 pub(super) fn remarks(s: &Summary) -> Option<String> {
     let items = |all: &mut dyn Iterator<Item = String>| {
         all.map(|text| format!("<li>{text}</li>")).collect::<String>()
@@ -258,7 +258,7 @@ pub(super) fn remarks(s: &Summary) -> Option<String> {
         format!("<div class=notice><ul>{limits}</ul></div>")
     };
     let facts = s.facts.iter().map(|f| {
-        // A component named after its note is named once.
+        // If component and note have the same name, show it once.
         let about =
             if f.name == f.component { String::new() } else { format!(", {}", escape(&f.name)) };
         format!("<b>{}</b>{about}: {}", escape(&f.component), escape(&f.text))

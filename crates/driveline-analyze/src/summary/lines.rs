@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines of a summary for people.
+//! Lines of a summary, as text for people.
 
 use super::Summary;
 use crate::backpressure::BlockedOutput;
@@ -9,7 +9,7 @@ use driveline_terminal::figures::duration_us;
 /// Maximum number of outputs and timers that a line names.
 const MAX_NAMED: usize = 4;
 
-/// The first few of a list, and how many more there are.
+/// Returns the first few entries of a list, and the number of the others.
 fn few(all: &[String]) -> String {
     let named = all.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
     match all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
