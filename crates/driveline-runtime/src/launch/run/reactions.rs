@@ -39,7 +39,7 @@ impl<'a> Launcher<'a> {
         let ready = matches!(self.supervisor.state(process), State::Ready { .. });
         let p = &mut self.processes[process];
         let (Program::Module(module), Some(child)) =
-            (p.program, p.child.as_mut().filter(|c| c.ended.is_none() && !c.told))
+            (p.program, p.child.as_mut().filter(|c| c.ended.is_none() && !c.end_requested))
         else {
             return Vec::new();
         };

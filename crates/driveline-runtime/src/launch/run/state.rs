@@ -80,7 +80,11 @@ impl Launcher<'_> {
 
     fn shown_state(&self, process: usize) -> ProcessState {
         // The supervisor leaves the order of a stop to the launcher.
-        if self.processes[process].child.as_ref().is_some_and(|c| c.ended.is_none() && c.told) {
+        if self.processes[process]
+            .child
+            .as_ref()
+            .is_some_and(|c| c.ended.is_none() && c.end_requested)
+        {
             return ProcessState::Ending;
         }
         match self.supervisor.state(process) {
