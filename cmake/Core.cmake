@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Rust part: `cargo build` makes the library behind the C ABI and the command-line tools.
-# Gives the target Driveline::core; cargo itself decides what has to be built anew, so it is asked at every build.
+# Gives the target Driveline::core; cargo itself decides what has to be built anew, so it is asked
+# at every build.
 
 find_program(CARGO cargo HINTS "$ENV{CARGO_HOME}/bin" "$ENV{HOME}/.cargo/bin" REQUIRED)
 
 set(default_cargo_target_dir "${PROJECT_SOURCE_DIR}/target")
 if(DEFINED ENV{CARGO_TARGET_DIR})
-    get_filename_component(default_cargo_target_dir "$ENV{CARGO_TARGET_DIR}" ABSOLUTE BASE_DIR "${PROJECT_SOURCE_DIR}")
+    get_filename_component(default_cargo_target_dir "$ENV{CARGO_TARGET_DIR}" ABSOLUTE
+        BASE_DIR "${PROJECT_SOURCE_DIR}")
 endif()
-set(DRIVELINE_CARGO_TARGET_DIR "${default_cargo_target_dir}" CACHE PATH "Where cargo builds; shared by all CMake builds")
-set(DRIVELINE_CARGO_PROFILE release CACHE STRING "How cargo builds: release, or dev for what is tested and not measured")
+set(DRIVELINE_CARGO_TARGET_DIR "${default_cargo_target_dir}" CACHE
+    PATH "Where cargo builds; shared by all CMake builds")
+set(DRIVELINE_CARGO_PROFILE release CACHE
+    STRING "How cargo builds: release, or dev for what is tested and not measured")
 # The one profile whose directory has another name.
 string(REGEX REPLACE "^dev$" "debug" cargo_profile_dir "${DRIVELINE_CARGO_PROFILE}")
 set(cargo_out "${DRIVELINE_CARGO_TARGET_DIR}/${cargo_profile_dir}")
@@ -25,9 +29,12 @@ file(MAKE_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${CMAKE_RUNTIME_OUTPUT_
 # `make peers` builds the same packages, so that both have the same features.
 add_custom_target(driveline_core_build ALL
     COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${DRIVELINE_CARGO_TARGET_DIR}"
-            "${CARGO}" build --profile "${DRIVELINE_CARGO_PROFILE}" --locked -p driveline-capi -p driveline-cli
-    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/libdriveline.so" "${DRIVELINE_CORE_LIBRARY}"
-    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/driveline" "${cargo_out}/driveline-host" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+            "${CARGO}" build --profile "${DRIVELINE_CARGO_PROFILE}" --locked -p driveline-capi
+            -p driveline-cli
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/libdriveline.so"
+        "${DRIVELINE_CORE_LIBRARY}"
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/driveline"
+        "${cargo_out}/driveline-host" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     BYPRODUCTS "${DRIVELINE_CORE_LIBRARY}" "${DRIVELINE_TOOL}" "${DRIVELINE_HOST}"
     COMMENT "Rust core and tools (cargo)"

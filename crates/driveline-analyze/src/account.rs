@@ -13,22 +13,22 @@ pub(crate) struct Accounts {
     pub(crate) lost: BTreeMap<String, (u64, u64)>,
     /// Counters of each component; each set replaces the one before.
     pub(crate) counters: BTreeMap<String, CallbackCounters>,
-    /// The same of earlier processes of restarted modules.
+    /// The same counters from earlier processes of restarted modules.
     pub(crate) before_restart: BTreeMap<String, CallbackCounters>,
     /// Calls, by component, service and end.
     pub(crate) services: BTreeMap<(String, String, CallEnd), CallSeries>,
     /// Notes of components for readers of the figures: text by component and name.
     pub(crate) facts: BTreeMap<(String, String), String>,
-    /// The first connections that were refused: component, port, and why. Of one whose both ends
-    /// are in the run, one end.
+    /// The first refused connections: component, port and reason. Where both ends of a connection
+    /// are in the run, only one end is listed.
     pub(crate) refused: Vec<(String, String, String)>,
     /// Deadlines that ports missed.
     pub(crate) deadlines: Deadlines,
     pub(crate) backpressure: Backpressure,
     /// Inputs whose component kept as many samples as it may hold, by component and input.
     pub(crate) kept: BTreeMap<(String, String), KeptSeries>,
-    /// Calls that were reported as long, or that a process ended in, and of which no end is known:
-    /// by component, where in it.
+    /// Calls without a known end that were reported as long, or during which their process ended:
+    /// by component, the place in the call.
     pub(crate) in_call: BTreeMap<String, String>,
     /// First failures, as text for people.
     pub(crate) failures: Vec<String>,
@@ -41,13 +41,13 @@ pub(crate) struct KeptSeries {
     pub(crate) held: u32,
     pub(crate) triggers: bool,
     pub(crate) times: u64,
-    /// The end of the last time; none while it lasts.
+    /// End of the most recent period; `None` during a period.
     pub(crate) last_end: Option<HeldEnd>,
-    /// It lasted until the module's process ended.
+    /// The period lasted until the module's process ended.
     pub(crate) until_restart: bool,
 }
 
-/// Counters of a service's end; those of a restarted one begin again.
+/// Counters of one end of a service. After a restart they begin at 0 again.
 #[derive(Debug, Default)]
 pub(crate) struct CallSeries {
     pub(crate) before_restart: CallCounters,
@@ -74,7 +74,7 @@ impl Accounts {
         parts.into_iter().flatten().copied().reduce(CallbackCounters::and)
     }
 
-    /// The process of a component has ended; its successor counts from 0.
+    /// Adds up the counters of a component whose process has ended; the next process counts from 0.
     pub(crate) fn bank(&mut self, component: &str) {
         self.in_call.remove(component);
         for (_, kept) in self.kept.iter_mut().filter(|((of, _), _)| of == component) {

@@ -6,7 +6,7 @@ use driveline_types::TopicId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Maximum number of outputs that are kept: far above any graph.
+/// Maximum number of outputs kept; far more than any graph has.
 const MAX_OUTPUTS: usize = 20_000;
 
 /// Waits of one reliable output for its readers.
@@ -24,14 +24,14 @@ pub struct BlockedOutput {
     pub timeouts: u64,
     /// Time spent waiting, in milliseconds.
     pub blocked_ms: f64,
-    /// Components of the graph with a reliable input on the topic. It waited for one of them, or
-    /// for a program outside of the graph.
+    /// Components of the graph with a reliable input on the topic. The output waited for one of
+    /// them, or for a program outside of the graph.
     pub readers: Vec<String>,
     /// True if programs outside of the graph may subscribe to the topic.
     pub external: bool,
 }
 
-/// Counters of the outputs of a run; those of a restarted process begin anew.
+/// Counters of the outputs of a run. After a restart they begin at 0 again.
 #[derive(Debug, Default)]
 pub(crate) struct Backpressure(pub(crate) BTreeMap<(String, String), Series>);
 
@@ -86,7 +86,7 @@ mod tests {
             newest_ns: 0,
             blocked: BlockedCounters { waits, timeouts, blocked_ns },
         };
-        // As it comes from a module.
+        // In the form in which a module sends it.
         let json = serde_json::to_vec(&record).unwrap();
         run.take("m", &serde_json::from_slice(&json).unwrap());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes records in and keeps what the figures need, in constant memory.
+//! Takes records and keeps the data that the figures need, in constant memory.
 
 mod account;
 pub(crate) mod backpressure;
@@ -19,14 +19,14 @@ use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most stages, inputs of a stage and origins of a stage: far above any graph, far below what could
-/// exhaust memory.
+/// Maximum number of stages, of inputs of a stage and of origins of a stage: far more than any
+/// graph has, and far too few to exhaust memory.
 const MAX_STAGES: usize = 2_000;
 const MAX_INPUTS: usize = 200;
 const MAX_TOPICS: usize = 4_000;
 const MAX_ORIGINS_OF_STAGE: usize = 32;
 
-/// Takes records and counters; gives summaries and reports of what it has got so far.
+/// Takes records and counters, and creates summaries and reports of everything so far.
 #[derive(Debug, Default)]
 pub struct Collector {
     pub(crate) facts: RunFacts,
@@ -35,18 +35,18 @@ pub struct Collector {
     pub(crate) topics: BTreeMap<TopicId, TopicSeries>,
     pub(crate) first: Option<MonotonicNs>,
     pub(crate) last: MonotonicNs,
-    /// Records that no bound left room for.
+    /// Records that were discarded because a bound was reached.
     pub(crate) not_kept: u64,
     /// Records whose times contradict each other.
     pub(crate) contradictions: u64,
-    /// The greatest bound of how wrong times of data from other hosts may be.
+    /// Largest bound of the error in times of data from other hosts.
     pub(crate) clock_error_ns: u64,
-    /// Stages whose process did not end by itself: samples unread by then were not counted as
+    /// Stages whose process was killed or crashed: samples unread by then were not counted as
     /// missed.
     pub(crate) cut_off: BTreeSet<String>,
-    /// Callbacks with ages, or parts of them, below zero, and the least of these.
+    /// Number of callbacks with a negative age or part of an age, and the lowest of these values.
     pub(crate) below_zero: (u64, i64),
-    /// Modules that ended out of turn.
+    /// Modules that ended unexpectedly.
     pub(crate) faults: Faults,
     /// Switches between modes.
     pub(crate) modes: ModeSwitches,
@@ -57,8 +57,8 @@ pub struct Collector {
 pub(crate) struct StageSeries {
     pub(crate) runs: u64,
     pub(crate) failed: u64,
-    /// Publish to start of the callback, and its conversions; none of what nothing but time
-    /// triggered.
+    /// Time from publish to the start of the callback, conversions included. Empty for a stage that
+    /// only timers trigger.
     pub(crate) transmission: Series,
     pub(crate) processing: Series,
     pub(crate) inputs: BTreeMap<String, InputSeries>,
@@ -73,12 +73,11 @@ pub(crate) struct InputSeries {
     pub(crate) topic: TopicId,
     pub(crate) received: u64,
     pub(crate) missed: u64,
-    /// The transport's own counters, where they were given: they also know of samples that no
-    /// callback saw.
+    /// The transport's own counters, if reported: they include samples that no callback saw.
     pub(crate) counted: Option<InputCounters>,
-    /// The same of earlier processes of a restarted module.
+    /// The same counters from earlier processes of a restarted module.
     before_restart: InputCounters,
-    /// `received` and `missed` when those were added.
+    /// `received` and `missed` at the time when those were added.
     banked: (u64, u64),
     /// Sequence number of the newest sample that a callback saw.
     pub(crate) last_sequence: Option<u64>,
@@ -88,20 +87,21 @@ pub(crate) struct InputSeries {
 
 #[derive(Debug, Default)]
 pub(crate) struct TopicSeries {
-    /// The newest number that was heard of, of the publisher's newest process.
+    /// The newest known number of the publisher's newest process.
     newest: u64,
     /// Start of that process, if it is not the first.
     restarted: MonotonicNs,
-    /// Count of processes that were replaced.
+    /// Sum of the counters of processes that were replaced.
     ended: u64,
-    /// The publishers' own counters, where they were given, by component and output.
+    /// The publishers' own counters, if reported, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
-    /// True if samples that readers saw were their own origin, and if some descended from others.
+    /// Whether readers saw samples that were their own origin, and whether they saw samples that
+    /// descended from others.
     own_origin: bool,
     descends: bool,
 }
 
-/// Counter of a publisher; that of a restarted one begins again.
+/// Counter of a publisher. After a restart it begins at 0 again.
 #[derive(Debug, Default)]
 struct PublisherSeries {
     before_restart: u64,
@@ -109,19 +109,18 @@ struct PublisherSeries {
 }
 
 impl Collector {
-    /// An empty collector.
+    /// Returns an empty collector.
     #[must_use]
     pub fn new(facts: RunFacts) -> Self {
         Self { facts, ..Self::default() }
     }
 
-    /// The facts, for what becomes known only while the run goes on (which detector it is, a
-    /// remark).
+    /// Returns the facts, to add what becomes known only during the run, such as a remark.
     pub fn facts_mut(&mut self) -> &mut RunFacts {
         &mut self.facts
     }
 
-    /// Takes one record. Allocates, in constant memory however many come: see
+    /// Takes one record. Allocates, but memory stays constant for any number of records: see
     /// [`crate::EXACT_SAMPLES`].
     pub fn add(&mut self, record: &StageRecord<'_>) {
         self.first = Some(self.first.map_or(record.start, |f| f.min(record.start)));
@@ -155,8 +154,8 @@ impl Collector {
         }
 
         if record.failed {
-            // It has no result that could be old, and how fast it failed says nothing about how
-            // fast it works.
+            // A failed call has no result that could have an age, and its duration does not show
+            // how long a successful call takes.
             return;
         }
         let trigger = record
@@ -178,7 +177,7 @@ impl Collector {
             self.contradictions += 1;
             return;
         };
-        // A conversion fits between start and end, so the sum stays within a time.
+        // A conversion fits between start and end, so the sum does not overflow.
         let transmission_ns =
             trigger.map(|t| (record.start.0 - t.0).saturating_add(record.conversion_ns));
         if let Some(ns) = transmission_ns {
@@ -198,8 +197,8 @@ impl Collector {
     }
 
     /// Sets the number of samples that an output has published, from its own counter. A counter
-    /// that falls belongs to a restarted component, and adds up. Ignored for a stage or topic
-    /// beyond the bounds.
+    /// that falls belongs to a restarted component and is added to the earlier count. Ignored for a
+    /// stage or topic beyond the bounds.
     pub fn set_published(&mut self, stage: &str, output: &str, topic: TopicId, published: u64) {
         let bounded = self.topics.len() < MAX_TOPICS || self.topics.contains_key(&topic);
         let Some(series) = bounded.then(|| self.topics.entry(topic).or_default()) else { return };
@@ -217,8 +216,8 @@ impl Collector {
         }
     }
 
-    /// A stage's process was started again at `now`: what it publishes counts on top of what its
-    /// predecessor did.
+    /// Notes that a stage's process was started again at `now`: its samples count on top of those
+    /// of its predecessor.
     pub(crate) fn publishers_restart(&mut self, stage: &str, now: MonotonicNs) {
         let stages = &self.facts.stages;
         let publishes = |s: &StageFacts, id: TopicId| s.outputs.iter().any(|o| o.id() == id);
@@ -233,8 +232,8 @@ impl Collector {
             if !own && counted.peek().is_none() {
                 continue;
             }
-            // Its last counter is up to a second old, if it gave any; sequence numbers that were
-            // seen prove more.
+            // Its last counter, if any, is up to a second old; sequence numbers in received samples
+            // may be newer.
             let since =
                 counted.fold(0u64, |sum, p| sum.saturating_add(std::mem::take(&mut p.since)));
             let single = stages.iter().filter(|s| publishes(s, *id)).count() <= 1
@@ -245,14 +244,14 @@ impl Collector {
         }
     }
 
-    /// A stage that shows even if no record of a call comes.
+    /// Adds a stage, which is shown even if no record of a call comes.
     pub(crate) fn keep_stage(&mut self, stage: &str) {
         if self.stages.len() < MAX_STAGES {
             self.stages.entry(stage.to_owned()).or_default();
         }
     }
 
-    /// Sets the own counters of a subscription. Ignored for a stage beyond the bounds.
+    /// Sets a subscription's own counters. Ignored for a stage beyond the bounds.
     pub fn set_subscription(
         &mut self,
         stage: &str,
@@ -320,7 +319,8 @@ impl Collector {
             && topic.counted() == counters.accounted()
     }
 
-    /// Reason why the number of unread samples of an input is unknown, if it is.
+    /// Returns the reason why the number of unread samples of an input is unknown; `None` if it is
+    /// known.
     pub(crate) fn unknown(&self, stage: &str, input: &InputSeries) -> Option<String> {
         if !self.cut_off.contains(stage) {
             return None;
@@ -330,11 +330,16 @@ impl Collector {
         if publishers().next().is_none()
             || self.facts.external.iter().any(|t| t.id() == input.topic)
         {
-            return Some("the topic is published from outside of the run as well, by programs whose counts are not known here".to_owned());
+            return Some(
+                "the topic is published from outside of the run as well, by programs whose counts \
+                 are not known here"
+                    .to_owned(),
+            );
         }
         let also = publishers().find(|s| s.name != stage && self.cut_off.contains(&s.name))?;
         Some(format!(
-            "the process of {}, which publishes, was killed or ended out of turn too, up to a second after its last count",
+            "the process of {}, which publishes, was killed or ended out of turn too, up to a \
+             second after its last count",
             also.name
         ))
     }
@@ -347,8 +352,9 @@ impl Collector {
         counters.iter().any(|c| c.inactive > 0) && counters.iter().all(|c| c.received == 0)
     }
 
-    /// Components that samples trigger and that were not called once, in the order of the graph,
-    /// each with those of its topics that nothing came on; none, where something came on each.
+    /// Returns the components that samples trigger and that were never called, in the order of the
+    /// graph, each with those of its topics on which no sample came. That list is empty if samples
+    /// came on all of them.
     #[must_use]
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
@@ -367,7 +373,8 @@ impl Collector {
             self.facts.stages.iter().filter(|s| !called(s) && s.inputs.iter().any(|i| i.triggers));
         waits
             .map(|s| {
-                // Calls that were skipped for want of another input lack that one.
+                // If calls were skipped because another input had no sample, that input is the
+                // missing one.
                 let lacks = self.accounts.counters(&s.name).is_some_and(|c| c.skipped_missing > 0);
                 let silent = s.inputs.iter().filter(|i| (i.triggers || lacks) && !came(s, i));
                 (s.name.as_str(), silent.map(|i| &i.topic).collect())
@@ -375,9 +382,9 @@ impl Collector {
             .collect()
     }
 
-    /// Components whose first call was in progress at the end, in the order of the graph, each with
-    /// where in it: `on_trigger on sample 1 of 'camera/image'`. Only calls that took longer than a
-    /// second, or that the process ended in, are known.
+    /// Returns the components whose first call was in progress at the end, in the order of the
+    /// graph, each with the place in the call: `on_trigger on sample 1 of 'camera/image'`. Only
+    /// calls that took longer than a second, or during which the process ended, are known.
     #[must_use]
     pub fn never_returned(&self) -> Vec<(&str, &str)> {
         let returned = |s: &StageFacts| self.stages.get(&s.name).is_some_and(|x| x.runs > 0);
@@ -389,7 +396,7 @@ impl Collector {
             .collect()
     }
 
-    /// A topic's name where the graph knows it, else its id.
+    /// Returns a topic's name if the graph has it, else its id.
     pub(crate) fn topic_name(&self, id: TopicId) -> String {
         let ports = self
             .facts
@@ -402,7 +409,8 @@ impl Collector {
             .map_or_else(|| format!("topic {id}"), ToString::to_string)
     }
 
-    /// Stages in the order of the graph, then those it does not know by name.
+    /// Returns the stages in the order of the graph, then those that it does not have, sorted by
+    /// name.
     pub(crate) fn stages_in_order(&self) -> Vec<(&str, &StageSeries)> {
         let known = self.facts.stages.iter().filter_map(|s| self.stages.get_key_value(&s.name));
         let unknown = self
@@ -417,8 +425,8 @@ impl Collector {
     /// the number that its readers received or missed: earlier samples do not belong to this run,
     /// and a restarted publisher begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
-        // Programs outside of the run may publish as well. An input that began anew may have got
-        // kept samples a second time.
+        // Programs outside of the run may publish as well. An input of a restarted process may have
+        // received kept samples a second time.
         let inputs = self.stages.iter().flat_map(|(stage, s)| {
             s.inputs.iter().map(move |(input, series)| (stage.as_str(), input.as_str(), series))
         });
@@ -429,7 +437,8 @@ impl Collector {
                 .map(|(.., series)| series.heard_of())
                 .max();
             let before = topic.counted_before();
-            // Several publishers have their own sequences, so the newest number says little.
+            // Each of several publishers has its own sequence, so the newest number is not the
+            // count of all.
             let single = topic.publishers.len() <= 1;
             let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
             return topic.counted().max(proven).max(once.unwrap_or_default());
@@ -438,15 +447,15 @@ impl Collector {
     }
 
     /// Returns true if an input may count a sample twice: its process was restarted, and publishers
-    /// gave it again what they keep.
+    /// sent it the samples that they keep a second time.
     pub(crate) fn gets_again(&self, stage: &str, input: &str, series: &InputSeries) -> bool {
         let key = (stage.to_owned(), input.to_owned());
         series.began_anew() && self.facts.transient_local.contains(&key)
     }
 
     /// Returns true if a topic is a sensor's: a component without inputs publishes it, or its
-    /// samples are their own origin. A timer that publishes before it has read a sample is no
-    /// sensor.
+    /// samples are their own origin. A timer that publishes before it has read a sample does not
+    /// count as a sensor.
     pub(crate) fn is_source(&self, id: TopicId, topic: &TopicSeries) -> bool {
         let mut publishers =
             self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();
@@ -454,8 +463,8 @@ impl Collector {
         publishers.any(|s| s.inputs.is_empty()) || topic.own_origin && !(inside && topic.descends)
     }
 
-    /// Returns true if a missed sample on an input is work that was not done. Also if the graph
-    /// does not show it.
+    /// Returns true if a missed sample on an input is work that was not done; also for an input
+    /// that the graph does not have.
     pub(crate) fn triggers(&self, stage: &str, input: &str) -> bool {
         let stage = self.facts.stages.iter().find(|s| s.name == stage);
         stage.and_then(|s| s.inputs.iter().find(|i| i.name == input)).is_none_or(|i| i.triggers)
@@ -466,13 +475,13 @@ impl Collector {
         self.facts.reliable.contains(&(stage.to_owned(), input.to_owned()))
     }
 
-    /// The topics whose samples trigger a stage, as the graph has them.
+    /// Returns the topics whose samples trigger a stage according to the graph.
     pub(crate) fn triggers_of(&self, stage: &str) -> impl Iterator<Item = &TopicName> {
         let facts = self.facts.stages.iter().find(|s| s.name == stage);
         facts.into_iter().flat_map(|s| s.inputs.iter().filter(|i| i.triggers).map(|i| &i.topic))
     }
 
-    /// The stage that publishes a topic, as the graph has it.
+    /// Returns the stage that publishes a topic according to the graph.
     pub(crate) fn publisher_of(&self, topic: TopicId) -> Option<&str> {
         self.facts
             .stages
@@ -513,23 +522,24 @@ impl TopicSeries {
 }
 
 impl InputSeries {
-    /// An input on which nothing came.
+    /// Returns an input on which no sample came.
     pub(crate) fn silent(topic: TopicId) -> Self {
         Self { topic, ..Self::default() }
     }
 
-    /// Returns true if an earlier process has counted as well.
+    /// Returns true if there are counters of an earlier process.
     fn began_anew(&self) -> bool {
         self.banked != (0, 0) || self.before_restart != InputCounters::default()
     }
 
-    /// Number of samples of which it is known what became of them: the sum of [`Self::counters`].
+    /// Returns the number of samples whose outcome is known: the sum of [`Self::counters`].
     pub(crate) fn heard_of(&self) -> u64 {
         self.counters().accounted()
     }
 
-    /// The process that counted has ended: its successor begins anew. Its last counters are up to a
-    /// second old, its callbacks are not; what it had not read is found from what was published.
+    /// Adds up the counters of a process that has ended; the next one counts from 0. Its last
+    /// counters are up to a second old, but its callbacks are complete; the samples that it had not
+    /// read are computed from the number of published ones.
     pub(crate) fn bank(&mut self) {
         self.before_restart =
             self.before_restart.and(InputCounters { not_read: 0, ..self.since_restart() });
@@ -537,7 +547,8 @@ impl InputSeries {
         self.banked = (self.received, self.missed);
     }
 
-    /// Counters of the newest process: the transport's, and what callbacks prove beyond them.
+    /// Returns the counters of the newest process: the transport's, raised to the counts that
+    /// callbacks show.
     fn since_restart(&self) -> InputCounters {
         let seen = (
             self.received.saturating_sub(self.banked.0),
@@ -547,7 +558,7 @@ impl InputSeries {
         if !self.began_anew() && self.counted.is_some() && counted.received >= seen.0 {
             return counted;
         }
-        // A callback knows how many samples are missing before its own, whatever became of them.
+        // A callback states how many samples are missing before its own, without their outcome.
         let known = counted.received.saturating_add(counted.not_read);
         let skipped = counted.accounted().saturating_sub(known);
         let received = seen.0.saturating_sub(counted.received);
@@ -559,7 +570,8 @@ impl InputSeries {
             .and(InputCounters { received, missed, superseded, ..InputCounters::default() })
     }
 
-    /// Counters over all processes: the transport's, or what callbacks saw where it gave none.
+    /// Returns the counters over all processes: the transport's, or those of the callbacks if the
+    /// transport reported none.
     pub(crate) fn counters(&self) -> InputCounters {
         self.before_restart.and(self.since_restart())
     }
@@ -580,17 +592,17 @@ impl InputSeries {
 }
 
 impl StageSeries {
-    /// Extends the ages that the inputs carry to the end of this callback. False if one of them
-    /// cannot be; with it the least that is below zero.
+    /// Extends the ages that the inputs carry to the end of this callback. Returns false if one of
+    /// them cannot be extended, and the lowest negative age if there is one.
     fn add_ages(&mut self, record: &StageRecord<'_>) -> (bool, Option<i64>) {
         let mut lineage = Lineage::start(record.start);
-        // Conversions count as communication in whichever order they came.
+        // Conversions count as communication, in any order.
         let (converted, mut until) =
             (record.conversion_ns.saturating_add(record.encoding_ns), record.start);
         for input in record.inputs {
             let published = input.header.publish_time;
-            // Of what was published while the callback ran, only conversions after that were on the
-            // way: at most as much as was left of the call.
+            // For a sample published during the callback, only conversions after its publish belong
+            // to its communication: at most the rest of the call.
             let before = MonotonicNs(record.start.0.saturating_add(
                 converted.saturating_sub(record.end.0.saturating_sub(published.0)),
             ));

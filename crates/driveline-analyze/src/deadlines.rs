@@ -5,16 +5,16 @@ use driveline_types::TopicId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Most ports that are kept: far above any graph.
+/// Maximum number of ports kept; far more than any graph has.
 const MAX_PORTS: usize = 20_000;
 
-/// End that has the deadline.
+/// The kind of port that has the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortEnd {
-    /// The offered ones of an output.
+    /// The offered deadlines of an output.
     Output,
-    /// The requested ones of an input.
+    /// The requested deadlines of an input.
     Input,
 }
 
@@ -33,7 +33,7 @@ pub struct DeadlineSummary {
     pub missed: u64,
 }
 
-/// Counters of a run's ports; those of a restarted process begin again.
+/// Counters of a run's ports. After a restart they begin at 0 again.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines(pub(crate) BTreeMap<(String, PortEnd, String), Series>);
 
@@ -110,10 +110,13 @@ mod tests {
         let missed: Vec<_> =
             s.deadlines.iter().map(|d| (d.stage.as_str(), d.end, d.missed)).collect();
         assert_eq!(missed, [("slow", PortEnd::Input, 321), ("fast", PortEnd::Output, 1208)]);
-        let text = "deadlines missed: 1208 by output fast.out (topic 'x/tick'), 321 by input slow.in (topic 'x/tick')";
+        let text = "deadlines missed: 1208 by output fast.out (topic 'x/tick'), 321 by input \
+                    slow.in (topic 'x/tick')";
         assert_eq!(s.missed_deadlines().unwrap(), text);
         let json = serde_json::to_value(&s).unwrap();
-        let fast = serde_json::json!({ "stage": "fast", "port": "out", "end": "output", "topic": "x/tick", "missed": 1208 });
+        let fast = serde_json::json!(
+            { "stage": "fast", "port": "out", "end": "output", "topic": "x/tick", "missed": 1208 }
+        );
         assert_eq!(json["deadlines"][1], fast);
         let page = crate::report::render(&run, &s);
         assert!(

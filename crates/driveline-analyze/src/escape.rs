@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Text of others in pages and pictures.
+//! Makes external text safe for pages and pictures.
 
 use driveline_types::text::misleads;
 
-/// Text made safe for HTML and SVG, in elements and in quoted attributes. What no such document may
-/// contain, a control character other than line end and tab, becomes a space, and so does what
-/// turns the direction of writing or is not seen. Allocates.
+/// Returns text made safe for HTML and SVG, in elements and in quoted attributes. Control
+/// characters other than line end and tab, which such documents may not contain, become spaces, and
+/// so do invisible characters and those that change the writing direction. Allocates.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -23,12 +23,11 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Sentences as HTML: what stands between backticks is what people type, and becomes code.
-/// Allocates.
+/// Returns sentences as HTML. Text between backticks becomes code. Allocates.
 #[must_use]
 pub fn sentence(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
-    // The last of an odd number of backticks is one.
+    // The last of an odd number of backticks is ordinary text.
     let whole = parts.len() - 1 + parts.len() % 2;
     let part = |(i, part): (usize, &&str)| match i {
         i if i >= whole => format!("`{}", escape(part)),

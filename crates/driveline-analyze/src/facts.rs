@@ -17,7 +17,7 @@ pub struct RunFacts {
     pub graph: String,
     /// End of the run, once it has ended.
     pub ended: Option<Ended>,
-    /// Anything that a reader of the figures must know, one sentence each.
+    /// Notes that a reader of the figures must know, one sentence each.
     pub notes: Vec<String>,
     /// Speed for the reaction distance, in km/h; without it no distance is given.
     pub speed_kmh: Option<f64>,
@@ -29,7 +29,7 @@ pub struct RunFacts {
     pub stages: Vec<StageFacts>,
     /// Machine of the run.
     pub machine: MachineFacts,
-    /// Topics that the graph marks `external`: others may publish on them.
+    /// Topics that the graph marks `external`: programs outside of the graph may publish on them.
     pub external: Vec<TopicName>,
     /// Inputs that are reliable: component and port.
     pub reliable: BTreeSet<(String, String)>,
@@ -87,14 +87,14 @@ impl RunFacts {
     }
 }
 
-/// Component and port of the inputs with a QoS.
+/// Returns component and port of the inputs whose QoS satisfies `has`.
 fn inputs_with(graph: &ResolvedGraph, has: fn(&Qos) -> bool) -> BTreeSet<(String, String)> {
     let inputs = graph.components().flat_map(|(_, c)| c.inputs.iter().map(move |i| (c, i)));
     let those = inputs.filter(|(_, input)| has(&input.qos));
     those.map(|(c, input)| (c.name.to_string(), input.port.clone())).collect()
 }
 
-/// One component and its ports, as the graph has them.
+/// One component and its ports according to the graph.
 #[derive(Clone, Debug)]
 pub struct StageFacts {
     /// The component's name.
@@ -105,15 +105,15 @@ pub struct StageFacts {
     pub outputs: Vec<TopicName>,
 }
 
-/// One input of a component, as the graph has it.
+/// One input of a component according to the graph.
 #[derive(Clone, Debug)]
 pub struct InputFacts {
     /// The input port's name.
     pub name: String,
     /// Its topic.
     pub topic: TopicName,
-    /// True if each of its samples calls for work. Otherwise only the newest counts, when another
-    /// input triggers.
+    /// True if each of its samples triggers the component. Otherwise only the newest sample counts,
+    /// when another input triggers.
     pub triggers: bool,
 }
 
@@ -134,7 +134,7 @@ pub struct Ended {
     pub exit_code: Option<i32>,
     /// Number of the signal that ended the module's process.
     pub signal: Option<i32>,
-    /// All of it for people, with the cause.
+    /// The complete end as text for people, with the cause.
     pub text: String,
     /// Advice on finding the cause.
     pub help: Option<String>,

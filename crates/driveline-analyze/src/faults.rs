@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Modules that ended while the graph ran: when, why, and what it cost.
+//! Modules that ended while the graph ran: time, cause and consequences.
 
 use crate::records::StageRecord;
 use driveline_types::{MonotonicNs, TopicId};
 use serde::Serialize;
 
-/// Maximum number of faults that are kept with their details; all are counted.
+/// Maximum number of faults kept with their details; all are counted.
 pub const MAX_FAULTS: usize = 1_000;
 
-/// Unrequested end of a module.
+/// An unexpected end of a module.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fault {
     /// Module.
@@ -23,11 +23,11 @@ pub struct Fault {
     pub down: bool,
     /// Time from the end until the new process was ready, in milliseconds.
     pub ready_after_ms: Option<f64>,
-    /// Time from the end until the module's first new sample, in milliseconds; of a module whose
-    /// samples nothing in the graph reads, until its first callback has ended. None where it is not
-    /// known: no sample was read since, or another module publishes the same topics.
+    /// Time from the end until the module's first new sample, in milliseconds; for a module whose
+    /// samples no component of the graph reads, until its first callback has ended. `None` if
+    /// unknown: no sample was read since, or another module publishes the same topics.
     pub first_sample_after_ms: Option<f64>,
-    /// Samples that each of its inputs did not get because of it.
+    /// Samples that each of its inputs did not receive because of it.
     pub missed: Vec<MissedByFault>,
 }
 
@@ -40,13 +40,13 @@ pub struct MissedByFault {
     pub input: String,
     /// Topic.
     pub topic: String,
-    /// Samples between the last one before the end and the first one after it. None where it is not
-    /// known: no sample came since, or the topic has several publishers, or its publisher was
-    /// restarted as well.
+    /// Samples between the last one before the end and the first one after it. `None` if unknown:
+    /// no sample came since, or the topic has several publishers, or its publisher was restarted as
+    /// well.
     pub samples: Option<u64>,
 }
 
-/// A fault, and what is still to be learnt of it.
+/// A fault, and the state for data of it that is still missing.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) fault: Fault,
@@ -56,13 +56,13 @@ pub(crate) struct Open {
     pub(crate) outputs: Vec<TopicId>,
     /// True if no component of the run reads what the module publishes.
     pub(crate) is_sink: bool,
-    /// For each of `fault.missed`: the last sequence number before the end, until the first after
-    /// it has come.
+    /// For each of `fault.missed`: the last sequence number before the end; `None` once the first
+    /// one after it has come.
     pub(crate) last: Vec<Option<u64>>,
 }
 
 impl Open {
-    /// Returns true if another record can add data.
+    /// Returns true if a further record can add data.
     fn waits(&self) -> bool {
         !self.fault.down
             && (self.fault.first_sample_after_ms.is_none() || self.last.iter().any(Option::is_some))
@@ -145,7 +145,7 @@ impl Faults {
 }
 
 impl Fault {
-    /// The fault in one line, for people.
+    /// Returns the fault in one line, for people.
     #[must_use]
     pub fn line(&self) -> String {
         let mut line = format!("{} at {:.1} s", self.cause, self.at_s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the records of a run to figures that a person can act on.
+//! Computes figures from the records of a run.
 //!
 //! A [`Collector`] takes the records of all processes of a graph ([`Collector::take`]) in any
 //! order, among them one for every callback that a component ran. At any moment it gives a
@@ -7,8 +7,8 @@
 //! plots in it; it needs no network and no script). A run that was cut short gives a valid summary
 //! and report of what was seen.
 //!
-//! Tools that measure share two things with it: [`Rank`] is what a percentile is, and
-//! [`MachineFacts`] describes the machine.
+//! Measuring tools share two types with it: [`Rank`] defines percentiles, and [`MachineFacts`]
+//! describes the machine.
 //!
 //! Not here: taking records (crates `driveline` and `driveline-runtime`) and showing them live (the
 //! command-line tool).

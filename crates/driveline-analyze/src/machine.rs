@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Facts about the machine without which latency figures mean little.
+//! Facts about the machine that are needed to interpret latency figures.
 
 use serde::Serialize;
 use std::fs;
@@ -40,7 +40,7 @@ impl Default for MachineFacts {
 }
 
 impl MachineFacts {
-    /// Of this machine. Reads a few small files below `/proc` and `/sys`.
+    /// Returns the facts about this machine. Reads a few small files below `/proc` and `/sys`.
     #[must_use]
     pub fn here() -> Self {
         Self::read(Path::new("/"))
@@ -107,7 +107,8 @@ mod tests {
         };
         put(
             "proc/cpuinfo",
-            "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu hypervisor sse\n\nmodel name\t: Fast CPU\n",
+            "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu hypervisor sse\n\nmodel \
+             name\t: Fast CPU\n",
         );
         put("proc/meminfo", "MemFree: 1 kB\nMemTotal:       2097152 kB\n");
         put("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_is_no_error() {
+    fn a_machine_without_facts_is_no_error() {
         let root = tempfile::tempdir().unwrap();
         let facts = MachineFacts::read(root.path());
         assert_eq!(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Switches between the modes of a run: when, from where, why, and how long each took.
+//! Switches between the modes of a run: time, previous mode, cause and duration.
 
 use serde::Serialize;
 
-/// Maximum number of switches that are kept; all are counted.
+/// Maximum number of switches kept; all are counted.
 pub const MAX_SWITCHES: usize = 1_000;
 
 /// One switch to a mode that was requested.
@@ -15,13 +15,14 @@ pub struct ModeSwitch {
     pub from: Option<String>,
     /// The mode that was requested.
     pub requested: String,
-    /// The mode that was entered; none if the request was refused, or the run ended before.
+    /// The mode that was entered; `None` if the request was refused, or the run ended before.
     pub entered: Option<String>,
     /// Source of the request, for people.
     pub cause: String,
     /// Time from the request until the components of the mode were active, in milliseconds.
     pub took_ms: Option<f64>,
-    /// Modes that were not entered and why, or why the request was refused, for people.
+    /// Modes that were not entered, each with the reason, or the reason why the request was
+    /// refused; for people.
     pub failed: Vec<String>,
     /// Components that changed, in the order in which they reported it.
     pub transitions: Vec<ComponentTransition>,
@@ -46,7 +47,7 @@ pub(crate) struct ModeSwitches {
     kept: Vec<ModeSwitch>,
     /// Switches without details.
     beyond: u64,
-    /// The switch that what comes belongs to, if it is kept.
+    /// The switch to which further events belong, if it is kept.
     pub(crate) open: Option<usize>,
 }
 
@@ -59,7 +60,7 @@ impl ModeSwitches {
         self.beyond
     }
 
-    /// Keeps a switch; its index.
+    /// Keeps a switch and returns its index.
     pub(crate) fn add(&mut self, switch: ModeSwitch) -> Option<usize> {
         if self.kept.len() == MAX_SWITCHES {
             self.beyond += 1;

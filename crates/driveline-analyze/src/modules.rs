@@ -5,7 +5,7 @@ use crate::facts::RunFacts;
 use driveline_runtime::account::{SettingAccount, Usage};
 use serde::Serialize;
 
-/// One module. What is not known, or does not exist without a container, is absent.
+/// One module. Facts that are unknown, or do not exist without a container, are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ModuleFacts {
     /// Name.
@@ -20,9 +20,9 @@ pub struct ModuleFacts {
     pub user: Option<u32>,
     /// CPUs on which it may run, as the kernel writes them: `0-3,8`.
     pub cpus: Option<String>,
-    /// Memory in use at last, in bytes, shared memory of its outputs included.
+    /// Newest memory use, in bytes, shared memory of its outputs included.
     pub memory: Option<u64>,
-    /// Most memory in use at once, in bytes.
+    /// Maximum memory use, in bytes.
     pub memory_peak: Option<u64>,
     /// Limit on memory, in bytes.
     pub memory_limit: Option<u64>,
@@ -36,7 +36,7 @@ pub struct ModuleFacts {
 }
 
 impl ModuleFacts {
-    /// Settings requested from the kernel: one line each, for people.
+    /// Returns the settings requested from the kernel: one line each, for people.
     pub fn setting_lines(&self) -> impl Iterator<Item = String> {
         self.settings.iter().map(|s| {
             let refused = s.refused.as_ref().map(|r| format!("; refused: {r}"));
@@ -45,7 +45,7 @@ impl ModuleFacts {
         })
     }
 
-    /// Of a module of which nothing else is known.
+    /// Returns the facts of a module of which only the name is known.
     #[must_use]
     pub fn new(module: &str) -> Self {
         Self { module: module.to_owned(), ..Self::default() }
@@ -53,11 +53,11 @@ impl ModuleFacts {
 }
 
 impl RunFacts {
-    /// The container of a module says what it uses.
+    /// Sets the resource use of a module's container.
     pub fn usage(&mut self, module: &str, usage: &Usage) {
         let Some(m) = self.modules.iter_mut().find(|m| m.module == module) else { return };
         m.memory = usage.memory_bytes.or(m.memory);
-        // Restarted modules have new containers, which begin anew.
+        // Restarted modules have new containers, whose figures begin at 0.
         m.memory_peak = m.memory_peak.max(usage.memory_peak_bytes);
         m.memory_limit = usage.memory_limit_bytes.or(m.memory_limit);
         m.throttled_us = m.throttled_us.max(usage.throttled_us);

@@ -11,13 +11,13 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
-    /// A component kept as many samples of an input as it may hold, and got no others.
+    /// A component held as many samples of an input as permitted and received no others.
     SamplesKept,
     /// A reliable input missed samples.
     ReliableLoss,
     /// Two components of a topic were never connected.
     NotConnected,
-    /// Work that a finished source had left was cut off, because it made no progress.
+    /// Remaining work of a finished source was cut off, because it made no progress.
     CutOff,
     /// A component that samples trigger was never called.
     NeverCalled,
@@ -47,7 +47,8 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// In the order of cause and effect: what is not connected is not called.
+/// Returns the problems of a run, causes before their effects: an input that is not connected, for
+/// example, before its component that is never called.
 pub(crate) fn of(run: &Collector) -> Vec<Problem> {
     let mut problems: Vec<_> =
         run.facts.unconnected.iter().filter(|u| counts(run, u)).map(unconnected).collect();
@@ -68,13 +69,15 @@ fn cut_off(work: &CutOff) -> Problem {
         topic: work.unread.first().map(|(topic, _)| topic.clone()),
         what: format!("{} was cut off", work.component),
         why: format!(
-            "{work} when the run ended, and no call of what its source had left ended for 30 s; look for a call that waits or never returns"
+            "{work} when the run ended, and no call of what its source had left ended for 30 s; \
+             look for a call that waits or never returns"
         ),
     }
 }
 
 impl Collector {
-    /// Returns true if a component may lack samples that a cut-off one had not published yet.
+    /// Returns true if a component may lack samples that a component had not published when it was
+    /// cut off.
     #[must_use]
     pub fn lacks_what_was_cut_off(&self, stage: &str) -> bool {
         let reads = |reader: &StageFacts, of: &StageFacts| {
@@ -94,8 +97,8 @@ impl Collector {
     }
 }
 
-/// A connection counts unless the topic is marked `external`, or nothing was published before the
-/// run was interrupted.
+/// Returns true if a missing connection is a problem: not if the topic is marked `external`, nor if
+/// no sample was published before the run was interrupted.
 fn counts(run: &Collector, edge: &Unconnected) -> bool {
     let external = run.facts.external.iter().any(|t| t.as_str() == edge.topic);
     let stage = run.facts.stages.iter().find(|s| s.name == edge.publisher);
@@ -151,8 +154,8 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
     }
 }
 
-/// Reliable inputs that missed samples, unless their component held its samples, which is reported
-/// already.
+/// Returns the reliable inputs that missed samples, except where their component held its samples,
+/// which is reported already.
 fn reliable_losses(run: &Collector) -> Vec<Problem> {
     let inputs = run.stages_in_order().into_iter().flat_map(|(stage, series)| {
         series.inputs.iter().map(move |(input, series)| (stage, input, series))
@@ -171,12 +174,15 @@ fn reliable_loss(run: &Collector, stage: &str, input: &str, series: &InputSeries
     let waited = blocked.iter().find(|b| b.topic == topic && b.timeouts > 0);
     let why = match waited {
         Some(b) => format!(
-            "{} waited `max_blocking_ms` for its readers {} without success and went on; raise `qos.depth` or `qos.max_blocking_ms` of the topic, make {stage} faster, or publish less often",
+            "{} waited `max_blocking_ms` for its readers {} without success and went on; raise \
+             `qos.depth` or `qos.max_blocking_ms` of the topic, make {stage} faster, or publish \
+             less often",
             b.stage,
             if b.timeouts == 1 { "1 time".to_owned() } else { format!("{} times", b.timeouts) }
         ),
         None => format!(
-            "no publisher reported a time-out: its input '{input}' was replaced, or a publisher ended, before it had read all; raise `qos.depth` of the topic"
+            "no publisher reported a time-out: its input '{input}' was replaced, or a publisher \
+             ended, before it had read all; raise `qos.depth` of the topic"
         ),
     };
     Problem {
@@ -198,17 +204,19 @@ fn suspended(module: &str) -> Problem {
         stage: module.to_owned(),
         topic: None,
         what: format!("'{module}' was suspended when the run ended"),
-        why: "SIGSTOP had suspended its process, which did nothing from then on; `kill -CONT` lets it go on"
-            .to_owned(),
+        why:
+            "SIGSTOP had suspended its process, which did nothing from then on; `kill -CONT` lets \
+             it go on"
+                .to_owned(),
     }
 }
 
-/// A run of so many seconds that a component was not called in is no short one.
+/// From this duration on, in seconds, a run counts as long enough for each component to be called.
 const LONG_S: f64 = 3.0;
 
 fn never_called(run: &Collector) -> Vec<Problem> {
     if !run.facts.ended.as_ref().is_some_and(|e| matches!(e.reason, "finished" | "interrupted")) {
-        // While it goes on anything may come; where a module died, that is why.
+        // During the run, the call may still come; if a module died, that is the reason.
         return Vec::new();
     }
     let waits = run.never_triggered().into_iter();
@@ -220,15 +228,20 @@ fn never_called(run: &Collector) -> Vec<Problem> {
     let problem = |(stage, topics): (&str, Vec<&driveline_types::TopicName>)| {
         let names: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
         let why = match (names.is_empty(), run.was_refused(stage)) {
-            (true, _) => "samples came, and none of them triggered it (`trigger:` and its limits in the graph file)".to_owned(),
-            (false, true) => format!("nothing came on topic {}, and a connection of its was refused", names.join(" and ")),
+            (true, _) => "samples came, and none of them triggered it (`trigger:` and its limits \
+                          in the graph file)"
+                .to_owned(),
+            (false, true) => format!(
+                "nothing came on topic {}, and a connection of its was refused",
+                names.join(" and ")
+            ),
             (false, false) => format!("nothing came on topic {}", names.join(" and ")),
         };
         let (what, topic) =
             (format!("{stage} was never called"), topics.first().map(ToString::to_string));
         Problem { kind: ProblemKind::NeverCalled, stage: stage.to_owned(), topic, what, why }
     };
-    // One that only some modes call may have waited for its mode.
+    // A component that is active in some modes only may have waited for its mode.
     let always = |(stage, _): &(&str, _)| !run.facts.modal.iter().any(|m| m == stage);
     waits.filter(always).map(problem).collect()
 }

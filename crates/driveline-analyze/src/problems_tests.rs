@@ -212,7 +212,8 @@ fn a_connection_that_never_existed_is_a_fault_with_its_reason() {
     let problems = with("finished", 20, &[]);
     assert_eq!(
         problems[0].to_string(),
-        "lane never received topic 'image' from camera: all pins are promised; raise `pins` of the topic"
+        "lane never received topic 'image' from camera: all pins are promised; raise `pins` of the \
+         topic"
     );
     assert_eq!(problems.len(), 1);
     assert_eq!(with("finished", 0, &[]).len(), 1);

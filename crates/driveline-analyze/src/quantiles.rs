@@ -3,35 +3,34 @@
 
 use serde::Serialize;
 
-/// A percentile in hundredths of a percent, with the number of samples that it needs to mean
-/// anything.
+/// A percentile in hundredths of a percent, with the number of samples that make it meaningful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
     /// 9990 is p99.9.
     pub per_myriad: u64,
-    /// Fewer samples than this say nothing about it.
+    /// Number of samples below which the percentile is not meaningful.
     pub needs: u64,
 }
 
 impl Rank {
-    /// A quarter lies at or below it.
+    /// The 25th percentile.
     pub const P25: Self = Self { per_myriad: 2500, needs: 1 };
     /// The median.
     pub const P50: Self = Self { per_myriad: 5000, needs: 1 };
-    /// Three quarters lie at or below it.
+    /// The 75th percentile.
     pub const P75: Self = Self { per_myriad: 7500, needs: 1 };
-    /// 19 of 20.
+    /// The 95th percentile.
     pub const P95: Self = Self { per_myriad: 9500, needs: 60 };
-    /// 99 of 100: three samples lie beyond it from 300 on.
+    /// The 99th percentile. From 300 samples on, at least three lie beyond it.
     pub const P99: Self = Self { per_myriad: 9900, needs: 300 };
-    /// 999 of 1000: likewise from 3 000 on.
+    /// The 99.9th percentile. From 3 000 samples on, at least three lie beyond it.
     pub const P999: Self = Self { per_myriad: 9990, needs: 3000 };
-    /// 9 999 of 10 000: likewise from 30 000 on.
+    /// The 99.99th percentile. From 30 000 samples on, at least three lie beyond it.
     pub const P9999: Self = Self { per_myriad: 9999, needs: 30_000 };
 
-    /// Position of the percentile among `n` sorted samples, by the nearest-rank rule: the smallest
-    /// value that at least this share of the samples does not exceed. Always a sample that
-    /// occurred; `None` without samples.
+    /// Returns the position of the percentile among `n` sorted samples, by the nearest-rank rule:
+    /// the smallest value that at least this share of the samples does not exceed. It is always a
+    /// sample that occurred; `None` without samples.
     #[must_use]
     pub fn index(self, n: u64) -> Option<u64> {
         let rank =
@@ -39,7 +38,7 @@ impl Rank {
         (n > 0).then(|| rank as u64 - 1)
     }
 
-    /// The percentile of sorted samples; `None` without any.
+    /// Returns the percentile of sorted samples; `None` without samples.
     pub(crate) fn of<T>(self, sorted: &[T]) -> Option<&T> {
         sorted.get(self.index(sorted.len() as u64)? as usize)
     }
@@ -50,7 +49,7 @@ impl Rank {
 pub struct Quantiles {
     /// Number of samples.
     pub n: usize,
-    /// Smallest sample: below zero where the clocks of hosts are known no better.
+    /// Smallest sample; may be negative because of the clock error between hosts.
     pub min: f64,
     /// Median.
     pub p50: f64,
@@ -62,7 +61,7 @@ pub struct Quantiles {
     pub max: f64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// True if `n` is below the need of [`Rank::P99`], so that `p99` says little more than `max`.
+    /// True if `n` is less than [`Rank::P99`] needs, so that `p99` adds little to `max`.
     pub p99_n_too_small: bool,
     /// True if the percentiles come from a histogram, because there were too many samples to keep:
     /// at most [`crate::HISTOGRAM_ERROR_PERCENT`] off. Otherwise they are exact.
@@ -70,7 +69,8 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of samples in nanoseconds, in any order. Sorts in place. All figures are 0 without samples.
+    /// Returns the percentiles of samples in nanoseconds, in any order. Sorts in place. All figures
+    /// are 0 without samples.
     #[must_use]
     pub fn of_ns<T: Copy + Ord + Into<i128>>(samples: &mut [T]) -> Self {
         samples.sort_unstable();
@@ -91,12 +91,12 @@ impl Quantiles {
     }
 }
 
-/// Nanoseconds as microseconds.
+/// Converts nanoseconds to microseconds.
 pub(crate) fn us(ns: impl Into<i128>) -> f64 {
     ns.into() as f64 / 1e3
 }
 
-/// To whole nanoseconds, so that no file shows digits that were never measured.
+/// Rounds to whole nanoseconds, so that no file shows digits that were not measured.
 pub(crate) fn round_us(us: f64) -> f64 {
     (us * 1e3).round() / 1e3
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     proptest! {
-        /// The definition itself, checked by counting.
+        /// Checks the definition itself, by counting.
         #[test]
         fn a_percentile_is_the_smallest_sample_that_enough_do_not_exceed(
             mut samples in prop::collection::vec(0u64..10_000, 1..400), per_myriad in 1u64..=10_000,
@@ -153,7 +153,9 @@ mod tests {
         }
 
         #[test]
-        fn order_does_not_matter_and_percentiles_rise(samples in prop::collection::vec(any::<i32>(), 1..400)) {
+        fn order_does_not_matter_and_percentiles_rise(
+            samples in prop::collection::vec(any::<i32>(), 1..400),
+        ) {
             let mut there: Vec<i64> = samples.iter().map(|&s| i64::from(s)).collect();
             let mut back: Vec<i64> = there.iter().rev().copied().collect();
             let q = Quantiles::of_ns(&mut there);

@@ -4,9 +4,9 @@
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Origin, SampleHeader, TopicId};
 
-/// Greatest age, and part of one, that is believed, either way: 73 years. Clocks that were never
-/// set begin in 1970, and recordings are old; what is beyond that is damaged, and three parts of it
-/// would leave the range of an `i64`.
+/// Largest absolute value of an age, or of a part of one, that is accepted: 73 years. Clocks that
+/// were never set begin in 1970, and recordings are old; a larger value is damaged, and a sum of
+/// three such parts would exceed the range of an `i64`.
 const BELIEVED_NS: u64 = 1 << 61;
 
 /// One run of one component's callback.
@@ -18,11 +18,11 @@ pub struct StageRecord<'a> {
     pub start: MonotonicNs,
     /// Its end.
     pub end: MonotonicNs,
-    /// Of the time in between, what went into conversions that belong to this component's
-    /// transmission.
+    /// Part of the time from start to end that was spent on conversions that belong to this
+    /// component's transmission.
     pub conversion_ns: u64,
-    /// And what went into encoding what it published, which belongs to the transmission of the
-    /// next.
+    /// Part of that time that was spent on encoding published samples, which belongs to the
+    /// transmission of the next component.
     pub encoding_ns: u64,
     /// True if it reported an error.
     pub failed: bool,
@@ -37,7 +37,7 @@ pub struct StageInput<'a> {
     pub input: &'a str,
     /// Its topic.
     pub topic: TopicId,
-    /// Relation of this sample to the start of the callback.
+    /// When this sample arrived, relative to the start of the callback.
     pub arrival: Arrival,
     /// The sample's header.
     pub header: &'a SampleHeader,
@@ -47,8 +47,8 @@ pub struct StageInput<'a> {
     pub fresh: bool,
 }
 
-/// Age of the oldest contribution of one origin; its parts add up to it. All within
-/// [`BELIEVED_NS`], and negative where clocks are known no better.
+/// Age of the oldest contribution of one origin; its parts add up to it. All are within
+/// [`BELIEVED_NS`], and may be negative because of the clock error between hosts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AgeSample {
     pub(crate) end: MonotonicNs,
@@ -60,8 +60,8 @@ pub(crate) struct AgeSample {
 }
 
 impl AgeSample {
-    /// Age of an origin at `end`. None if its parts do not add up to it, or if anything of it
-    /// cannot be believed.
+    /// Returns the age of an origin at `end`. `None` if its parts do not add up to it, or if one of
+    /// the values exceeds [`BELIEVED_NS`].
     pub(crate) fn of(origin: &Origin, end: MonotonicNs) -> Option<Self> {
         let Origin { communication_ns, computation_ns, idle_ns, .. } = *origin;
         let (age_ns, newest_ns) = (origin.age_ns(end), end.signed_since(origin.source_newest));
@@ -76,7 +76,7 @@ impl AgeSample {
         self.communication_ns + self.computation_ns + self.idle_ns
     }
 
-    /// Its age, the newest one or the least of its parts, if that is below zero.
+    /// Returns the lowest of the age, the newest age and the parts, if it is negative.
     pub(crate) fn below_zero_ns(&self) -> Option<i64> {
         let all = [
             self.age_ns(),
@@ -94,7 +94,8 @@ impl AgeSample {
 pub(crate) struct Carrier {
     pub(crate) topic: TopicId,
     pub(crate) calls: u64,
-    /// Time that the data had waited here, and anywhere before; sum of all calls.
+    /// Time that the data had waited at this input, summed over all calls; `before_ns` is the sum
+    /// of the waits before it.
     pub(crate) here_ns: u64,
     pub(crate) before_ns: i64,
 }

@@ -25,7 +25,8 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("report/style.css");
 
-/// The page for a run; `summary` is `run.summary()`, which costs too much to make twice.
+/// Returns the page for a run. `summary` is `run.summary()`, passed in because it is expensive to
+/// compute.
 #[must_use]
 pub fn render(run: &Collector, summary: &Summary) -> String {
     let mut page = String::with_capacity(256 * 1024);
@@ -37,9 +38,11 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     let title = escape(&title);
     let _ = write!(
         page,
-        "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width, initial-scale=1'>\
-         <meta name=color-scheme content='light dark'><link rel=icon href='data:,'><title>{title}</title><style>{STYLE}</style></head>\
-         <body><main><h1>{title}</h1>{}{}{}{}",
+        "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport \
+         content='width=device-width, initial-scale=1'><meta name=color-scheme content='light \
+         dark'><link rel=icon \
+         href='data:,'><title>{title}</title><style>{STYLE}</style></head><body><main>\
+         <h1>{title}</h1>{}{}{}{}",
         subtitle(summary),
         lead::banner(summary),
         lead::answer(summary),
@@ -48,9 +51,10 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     section(
         &mut page,
         "Where the time goes",
-        "Age of the sensor data when each component was done with it, from the moment the sensor's data was valid. \
-         <b>Communication</b> is the time from a publish to the start of the callback it triggered, <b>computation</b> the time inside \
-         callbacks, <b>idle</b> the time data lay ready until something else had it read. The parts add up to the age, exactly; \
+        "Age of the sensor data when each component was done with it, from the moment the sensor's \
+         data was valid. <b>Communication</b> is the time from a publish to the start of the \
+         callback it triggered, <b>computation</b> the time inside callbacks, <b>idle</b> the time \
+         data lay ready until something else had it read. The parts add up to the age, exactly; \
          the p50 and p99 rows show the very sample that holds that rank.",
         figures::age_split(summary),
         "No component has finished with data that descends from a sensor.",
@@ -86,43 +90,47 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     section(
         &mut page,
         "Transmission and processing",
-        "How often a duration occurred; the axis is logarithmic and the same for all components. The further apart the two \
-         hills, the less the hand-over matters. A second hill or a long foot on the right is worth a look at the timeline.",
+        "How often a duration occurred; the axis is logarithmic and the same for all components. \
+         The further apart the two hills, the less the hand-over matters. A second hill or a long \
+         foot on the right is worth a look at the timeline.",
         figures::histograms(run),
         "No callback has run.",
     );
     section(
         &mut page,
         "Transmission: how many were how fast",
-        "Read upwards: where a curve crosses 50 % is the median, 99 % is p99. Steep and far left is good; a bend \
-         near the top is the tail that hurts.",
+        "Read upwards: where a curve crosses 50 % is the median, 99 % is p99. Steep and far left \
+         is good; a bend near the top is the tail that hurts.",
         figures::transmission_ecdf(run),
         "No callback was triggered by a sample.",
     );
     section(
         &mut page,
         "Age at the end over time",
-        "Age of the oldest sensor data when the last component was done, from least to greatest in each stretch of time. A slope means \
-         that something falls behind; a single spike is a hiccup of the machine.",
+        "Age of the oldest sensor data when the last component was done, from least to greatest in \
+         each stretch of time. A slope means that something falls behind; a single spike is a \
+         hiccup of the machine.",
         figures::age_timeline(run),
         "No sink has run.",
     );
     section(
         &mut page,
         "Missed samples over time",
-        "Samples that were published and that a component did not see because newer ones had taken their place. On an input that \
-         triggers, that is work that was not done: a component slower than its source misses steadily, since the newest data \
-         wins. On an input that is only read when something else triggers, they were <b>superseded</b>: nobody wanted them any more.",
+        "Samples that were published and that a component did not see because newer ones had taken \
+         their place. On an input that triggers, that is work that was not done: a component \
+         slower than its source misses steadily, since the newest data wins. On an input that is \
+         only read when something else triggers, they were <b>superseded</b>: nobody wanted them \
+         any more.",
         figures::missed_timeline(run),
         "No component missed a sample.",
     );
     section(
         &mut page,
         "Subscriptions",
-        "Every input, with what arrived and what did not. \
-         Inputs that trigger <b>miss</b> samples, which is work not done; on those that are only read, newer samples <b>supersede</b> \
-         older ones. <b>Inactive</b>: samples that came while no mode had the component active. <b>Standby</b>: samples of a publisher \
-         that stood by for a stronger one.",
+        "Every input, with what arrived and what did not. Inputs that trigger <b>miss</b> samples, \
+         which is work not done; on those that are only read, newer samples <b>supersede</b> older \
+         ones. <b>Inactive</b>: samples that came while no mode had the component active. \
+         <b>Standby</b>: samples of a publisher that stood by for a stronger one.",
         subscription_table(summary),
         "There are none.",
     );
@@ -130,8 +138,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         section(
             &mut page,
             "Missed deadlines",
-            "Periods of a topic's <code>deadline_ms</code> that ended without a sample, from the first sample on. Those of an output are its \
-             own lateness; those of an input what it was to expect of its publishers.",
+            "Periods of a topic's <code>deadline_ms</code> that ended without a sample, from the \
+             first sample on. Those of an output are its own lateness; those of an input what it \
+             was to expect of its publishers.",
             Some(table),
             "",
         );
@@ -140,9 +149,10 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         section(
             &mut page,
             "Blocked in publish",
-            "Reliable outputs that waited for their readers, at most <code>max_blocking_ms</code> each time. The time is part of the \
-             publisher's processing and of its readers' communication. After a wait that <b>timed out</b>, the readers that had not read \
-             miss samples.",
+            "Reliable outputs that waited for their readers, at most <code>max_blocking_ms</code> \
+             each time. The time is part of the publisher's processing and of its readers' \
+             communication. After a wait that <b>timed out</b>, the readers that had not read miss \
+             samples.",
             Some(table),
             "",
         );
@@ -151,8 +161,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         section(
             &mut page,
             "Services",
-            "Every service that a component calls or serves, with what became of the calls; what is in no other column was still under way. \
-             Only clients know whose time was over, and what they could not send.",
+            "Every service that a component calls or serves, with what became of the calls; what \
+             is in no other column was still under way. Only clients know whose time was over, and \
+             what they could not send.",
             Some(service_table(summary)),
             "",
         );
@@ -160,9 +171,10 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     section(
         &mut page,
         "End-to-end figures",
-        "The numbers behind the first plot, at the sinks. Age is that of the oldest part of what was joined; that of the newest part is \
-         given beside it. If they differ by a frame, an input that lay ready came from the frame before. Ratio: communication ÷ \
-         computation, of the medians.",
+        "The numbers behind the first plot, at the sinks. Age is that of the oldest part of what \
+         was joined; that of the newest part is given beside it. If they differ by a frame, an \
+         input that lay ready came from the frame before. Ratio: communication ÷ computation, of \
+         the medians.",
         age_table(&summary.end_to_end),
         "There are none.",
     );
@@ -170,8 +182,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         section(
             &mut page,
             "Containers",
-            "Where each module ran, and what its container used. Memory includes the shared memory of the module's outputs. <b>Throttled</b>: time for \
-             which threads waited because the CPU share was used up. <b>Waits</b>: how threads wait for samples.",
+            "Where each module ran, and what its container used. Memory includes the shared memory \
+             of the module's outputs. <b>Throttled</b>: time for which threads waited because the \
+             CPU share was used up. <b>Waits</b>: how threads wait for samples.",
             Some(table),
             "",
         );
@@ -180,7 +193,8 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         section(
             &mut page,
             "Real time",
-            "What modules ask of the kernel: cores, scheduling, memory. <b>In force</b> is read back from the kernel when the executors have started.",
+            "What modules ask of the kernel: cores, scheduling, memory. <b>In force</b> is read \
+             back from the kernel when the executors have started.",
             Some(table),
             "",
         );
@@ -196,21 +210,32 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     page
 }
 
-const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's publish to the start of the callback, and conversions between \
-     messages and bytes. <b>Processing</b>: the rest of the callback. Microseconds; percentiles are exact (nearest rank) unless a note says that they are from histograms. The ratio compares the medians: \
-     below 1 the component spends more time working than waiting for its data to be handed over.";
+const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's publish to the start \
+                           of the callback, and conversions between messages and bytes. \
+                           <b>Processing</b>: the rest of the callback. Microseconds; percentiles \
+                           are exact (nearest rank) unless a note says that they are from \
+                           histograms. The ratio compares the medians: below 1 the component \
+                           spends more time working than waiting for its data to be handed over.";
 
-const COUNTERS_TEXT: &str = "Each with its reason; components without any are left out. <b>Missing</b>: an input had no sample yet. \
-     <b>Stale</b>: an input's sample was older than allowed. <b>Unmatched</b>: no partners of the same time. <b>Held</b>: an input \
-     waited because the component holds as many samples as it may. <b>Unreadable</b>: a sample could not be read. <b>Overruns</b>: \
-     ticks of a timer that passed while it was still busy.";
+const COUNTERS_TEXT: &str = "Each with its reason; components without any are left out. \
+                             <b>Missing</b>: an input had no sample yet. <b>Stale</b>: an input's \
+                             sample was older than allowed. <b>Unmatched</b>: no partners of the \
+                             same time. <b>Held</b>: an input waited because the component holds \
+                             as many samples as it may. <b>Unreadable</b>: a sample could not be \
+                             read. <b>Overruns</b>: ticks of a timer that passed while it was \
+                             still busy.";
 
-const FAULTS_TEXT: &str = "Processes that ended without being asked to. <b>Ready</b>: time from the end until the new process had initialised. \
-     <b>First sample</b>: until another component got its first new sample. <b>Not received</b>: samples that its inputs did not get in between; \
-     a dash where that is not known (no sample since, several publishers, or a publisher that was restarted too).";
+const FAULTS_TEXT: &str = "Processes that ended without being asked to. <b>Ready</b>: time from \
+                           the end until the new process had initialised. <b>First sample</b>: \
+                           until another component got its first new sample. <b>Not received</b>: \
+                           samples that its inputs did not get in between; a dash where that is \
+                           not known (no sample since, several publishers, or a publisher that was \
+                           restarted too).";
 
-const MODES_TEXT: &str = "Switches between the modes of the graph. <b>Took</b>: time from the request until the components of the mode were \
-     active. <b>Components</b>: those that changed, with the duration of their <code>on_activate</code> or <code>on_deactivate</code>.";
+const MODES_TEXT: &str = "Switches between the modes of the graph. <b>Took</b>: time from the \
+                          request until the components of the mode were active. <b>Components</b>: \
+                          those that changed, with the duration of their <code>on_activate</code> \
+                          or <code>on_deactivate</code>.";
 
 fn mode_table(s: &Summary) -> Option<String> {
     let change = |t: &ComponentTransition| {
@@ -227,7 +252,8 @@ fn mode_table(s: &Summary) -> Option<String> {
         let failed: Vec<_> = m.failed.iter().map(|f| escape(f)).collect();
         let changes: Vec<_> = m.transitions.iter().map(change).collect();
         format!(
-            "<tr><td>{} s<th>{}<th>{}<th>{}<td>{took}<td class=l>{}<td class=l>{}<td class=l>{}</tr>",
+            "<tr><td>{} s<th>{}<th>{}<th>{}<td>{took}<td class=l>{}<td class=l>{}<td \
+             class=l>{}</tr>",
             significant(m.at_s),
             name(&m.from),
             escape(&m.requested),
@@ -238,11 +264,17 @@ fn mode_table(s: &Summary) -> Option<String> {
         )
     };
     let rows: String = s.modes.iter().map(row).collect();
-    let head = "<th>at<th>from<th>requested<th>entered<th>took<th class=l>cause<th class=l>not entered<th class=l>components";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    let head = "<th>at<th>from<th>requested<th>entered<th>took<th class=l>cause<th class=l>not \
+                entered<th class=l>components";
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
-/// Inputs that a row of the table of faults names.
+/// Maximum number of inputs that a row of the table of faults names.
 const MAX_INPUTS_OF_FAULT: usize = 8;
 
 fn fault_table(s: &Summary) -> Option<String> {
@@ -250,7 +282,7 @@ fn fault_table(s: &Summary) -> Option<String> {
         let ms = |ms: Option<f64>| {
             ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)))
         };
-        // Of many inputs, the worst ones.
+        // If there are many inputs, name the worst ones.
         let mut inputs: Vec<_> = f.missed.iter().collect();
         inputs.sort_by_key(|m| std::cmp::Reverse(m.samples));
         let more = inputs.len().saturating_sub(MAX_INPUTS_OF_FAULT);
@@ -271,10 +303,15 @@ fn fault_table(s: &Summary) -> Option<String> {
     };
     let rows: String = s.faults.iter().map(row).collect();
     let head = "<th>module<th>at<th class=l>cause<th>ready<th>first sample<th class=l>not received";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
-/// Nothing for a bare run.
+/// Returns the table of modules; `None` for a run without facts about modules.
 fn module_table(s: &Summary) -> Option<String> {
     const NONE: &str = "–";
     let text = |t: &Option<String>| t.as_deref().map_or_else(|| NONE.to_owned(), escape);
@@ -285,7 +322,8 @@ fn module_table(s: &Summary) -> Option<String> {
         let digest =
             m.digest.as_deref().map_or(String::new(), |d| escape(d.get(..19).unwrap_or(d)));
         format!(
-            "<tr><th>{}<td class=l>{}<td class=l>{digest}<td>{}<td>{}<td>{}<td>{}<td>{}<td class=l>{}</tr>",
+            "<tr><th>{}<td class=l>{}<td class=l>{digest}<td>{}<td>{}<td>{}<td>{}<td>{}<td \
+             class=l>{}</tr>",
             escape(&m.module),
             text(&m.image),
             m.user.map_or_else(|| NONE.to_owned(), |u| u.to_string()),
@@ -298,11 +336,17 @@ fn module_table(s: &Summary) -> Option<String> {
     };
     let in_container = s.modules.iter().any(|m| m.image.is_some() || m.memory_peak.is_some());
     let rows: String = s.modules.iter().filter(|_| in_container).map(row).collect();
-    let head = "<th>module<th class=l>image<th class=l>digest<th>user<th>CPUs<th>memory peak<th>limit<th>throttled<th class=l>waits";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    let head = "<th>module<th class=l>image<th class=l>digest<th>user<th>CPUs<th>memory \
+                peak<th>limit<th>throttled<th class=l>waits";
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
-/// Nothing where no module asks for anything.
+/// Returns the table of kernel settings; `None` if no module requests any.
 fn setting_table(s: &Summary) -> Option<String> {
     let row = |module: &str, setting: &SettingAccount| {
         format!(
@@ -316,7 +360,12 @@ fn setting_table(s: &Summary) -> Option<String> {
     let of = |m: &ModuleFacts| m.settings.iter().map(|s| row(&m.module, s)).collect::<String>();
     let rows: String = s.modules.iter().map(of).collect();
     let head = "<th>module<th>setting<th class=l>in force<th class=l>refused";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 fn failure_list(s: &Summary) -> Option<String> {
@@ -346,7 +395,12 @@ fn counter_table(stages: &[StageSummary]) -> Option<String> {
         })
         .collect();
     let head = "<th>component<th>missing<th>stale<th>unmatched<th>held<th>unreadable<th>overruns";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 /// Writes a section: its content, and below it an explanation; without content, no explanation.
@@ -366,7 +420,7 @@ fn subtitle(s: &Summary) -> String {
     format!("<p class=subtitle>{}</p>", parts.join(" · "))
 }
 
-/// n, p50, p95, p99, max as table cells.
+/// Returns n, p50, p95, p99 and max as table cells.
 fn cells(q: &Quantiles) -> String {
     if q.n == 0 {
         return "<td class=none colspan=5>not triggered by a sample</td>".to_owned();
@@ -423,8 +477,9 @@ fn stage_table(stages: &[StageSummary]) -> Option<String> {
     let with_events = stages.iter().any(|s| s.failed_events > 0);
     let events = if with_events { "<th rowspan=2>failed events" } else { "" };
     let mut t = format!(
-        "<div class=wide><table><thead><tr><th rowspan=2>component<th rowspan=2>runs<th rowspan=2>failed{events}<th colspan=5>transmission, µs\
-         <th colspan=5>processing, µs<th rowspan=2>ratio</tr><tr>{five}{five}</tr></thead><tbody>"
+        "<div class=wide><table><thead><tr><th rowspan=2>component<th rowspan=2>runs<th \
+         rowspan=2>failed{events}<th colspan=5>transmission, µs<th colspan=5>processing, µs<th \
+         rowspan=2>ratio</tr><tr>{five}{five}</tr></thead><tbody>"
     );
     for s in stages {
         let failed = |n: u64| {
@@ -452,13 +507,17 @@ fn age_table(ends: &[EndToEnd]) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th rowspan=2>sink<th class=l rowspan=2>source<th colspan=5>age, µs<th rowspan=2>newest,<br>p50, µs<th colspan=3>mean split, µs\
-         <th rowspan=2>ratio</tr><tr><th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th rowspan=2>sink<th class=l rowspan=2>source<th \
+         colspan=5>age, µs<th rowspan=2>newest,<br>p50, µs<th colspan=3>mean split, µs<th \
+         rowspan=2>ratio</tr><tr>\
+         <th>n<th>p50<th>p95<th>p99<th>max<th>communication<th>computation<th>idle</tr></thead>\
+         <tbody>",
     );
     for e in ends {
         let _ = write!(
             t,
-            "<tr><th>{}</th><th>{}</th>{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><th>{}</th><th>{}</th>{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             </tr>",
             escape(&e.stage),
             escape(&e.origin),
             cells(&e.age_us),
@@ -478,7 +537,10 @@ fn subscription_table(s: &Summary) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost on the way<th>not read<th>inactive<th>standby<th>not connected<th class=l>count unknown</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th \
+         class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired\
+         <th>corrupt<th>refused<th>lost on the way<th>not read<th>inactive\
+         <th>standby<th>not connected<th class=l>count unknown</tr></thead><tbody>",
     );
     for x in &s.subscriptions {
         let published =
@@ -518,7 +580,8 @@ fn subscription_table(s: &Summary) -> Option<String> {
             .map_or_else(String::new, |why| format!("{}: {why}", grouped(x.uncounted as f64)));
         let _ = write!(
             t,
-            "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}{others}<td class=l>{unknown}</td></tr>"
+            "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td>\
+             <td>{received}</td>{lost}{others}<td class=l>{unknown}</td></tr>"
         );
     }
     t.push_str("</tbody></table></div>");
@@ -526,7 +589,8 @@ fn subscription_table(s: &Summary) -> Option<String> {
         (s.subscriptions.len(), s.subscriptions.iter().filter(|x| x.checked).count());
     let _ = write!(
         t,
-        "<p class=note>Of {checked} of {all} inputs, the counts of publishers and input, made apart, agree. Of the others, <i>not connected</i> is the rest.</p>"
+        "<p class=note>Of {checked} of {all} inputs, the counts of publishers and input, made \
+         apart, agree. Of the others, <i>not connected</i> is the rest.</p>"
     );
     Some(t)
 }
@@ -542,14 +606,20 @@ fn deadline_table(s: &Summary) -> Option<String> {
     };
     let rows: String = s.deadlines.iter().map(row).collect();
     let head = "<th>component<th class=l>port<th class=l>end<th class=l>topic<th>missed";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 fn blocked_table(s: &Summary) -> Option<String> {
     let row = |b: &BlockedOutput| {
         let (stage, output, topic) = (escape(&b.stage), escape(&b.output), escape(&b.topic));
         format!(
-            "<tr><th>{stage}</th><th>{output}</th><th>{topic}</th><td>{}</td><td>{}</td><td>{}</td><td class=l>{}</td></tr>",
+            "<tr><th>{stage}</th><th>{output}</th><th>{topic}</th><td>{}</td><td>{}</td><td>{}</td>\
+             <td class=l>{}</td></tr>",
             grouped(b.waits as f64),
             grouped(b.timeouts as f64),
             grouped(b.blocked_ms),
@@ -557,13 +627,21 @@ fn blocked_table(s: &Summary) -> Option<String> {
         )
     };
     let rows: String = s.backpressure.iter().map(row).collect();
-    let head = "<th>component<th class=l>output<th class=l>topic<th>waits<th>timed out<th>blocked (ms)<th class=l>reliable readers";
-    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+    let head = "<th>component<th class=l>output<th class=l>topic<th>waits<th>timed out<th>blocked \
+                (ms)<th class=l>reliable readers";
+    (!rows.is_empty()).then(|| {
+        format!(
+            "<div class=wide><table><thead><tr>{head}</tr></thead>\
+             <tbody>{rows}</tbody></table></div>"
+        )
+    })
 }
 
 fn service_table(s: &Summary) -> String {
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th>component<th class=l>service<th class=l>end<th>calls<th>answered<th>refused<th>timed out<th>other end gone<th>not sent</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th>component<th class=l>service<th \
+         class=l>end<th>calls<th>answered<th>refused<th>timed out<th>other end gone<th>not \
+         sent</tr></thead><tbody>",
     );
     for x in &s.services {
         let (name, service, c) = (escape(&x.stage), escape(&x.service), x.calls);
@@ -576,7 +654,8 @@ fn service_table(s: &Summary) -> String {
             [c.calls, c.answered, c.refused, c.peer_gone].map(|n| grouped(n as f64));
         let _ = write!(
             t,
-            "<tr><th>{name}</th><th>{service}</th><th>{end}</th><td>{calls}</td><td>{answered}</td><td>{refused}</td><td>{timed_out}</td><td>{gone}</td><td>{not_sent}</td></tr>"
+            "<tr><th>{name}</th><th>{service}</th><th>{end}</th><td>{calls}</td><td>{answered}</td>\
+             <td>{refused}</td><td>{timed_out}</td><td>{gone}</td><td>{not_sent}</td></tr>"
         );
     }
     t.push_str("</tbody></table></div>");

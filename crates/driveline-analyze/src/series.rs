@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of one quantity in constant memory: the first ones raw, so that their percentiles are
-//! exact, and from there on a histogram of all.
+//! Samples of one quantity in constant memory: raw at first, so that percentiles are exact; after
+//! [`EXACT_SAMPLES`], a histogram of all.
 //!
 //! A bucket of the histogram is at most 1/1024 of its values wide and stands for the mean of the
-//! samples in it, so a percentile is at most [`HISTOGRAM_ERROR_PERCENT`] off. Number, least,
-//! greatest and mean stay exact.
+//! samples in it, so a percentile is at most [`HISTOGRAM_ERROR_PERCENT`] off. Number, minimum,
+//! maximum and mean stay exact.
 
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::records::AgeSample;
 use driveline_types::MonotonicNs;
 use std::collections::BTreeMap;
 
-/// Samples of one quantity that are kept raw: an hour at 30 Hz. With one more, a histogram takes
-/// the place of all.
+/// Maximum number of samples of one quantity kept raw: about an hour at 30 Hz. With one more, a
+/// histogram replaces them.
 pub const EXACT_SAMPLES: usize = 100_000;
-/// Greatest error of a percentile from a histogram, in per cent.
+/// Largest error of a percentile from a histogram, in per cent.
 pub const HISTOGRAM_ERROR_PERCENT: f64 = 0.1;
 /// Bits of a value that distinguish buckets.
 const BITS: u32 = 10;
-/// Points of a curve over time. With one more, each two of them become one.
+/// Maximum number of points of a curve over time. With one more, each pair of points is merged.
 const POINTS: usize = 8_192;
 
-/// Bucket of a value: numbers below 1024 have one each, every octave above has 1024.
+/// Returns the bucket of a value: numbers below 1024 have one each, every octave above has 1024.
 fn bucket(value: i64) -> i32 {
     let size = value.unsigned_abs();
     let octave = size.checked_ilog2().unwrap_or(0).saturating_sub(BITS);
-    // At most 54 octaves of 1024 and the part below them.
+    // At most 54 octaves of 1024 buckets, and those below them.
     let index = (octave << BITS) as i32 + (size >> octave) as i32;
     if value < 0 { -index } else { index }
 }
 
-/// Samples that sorted ones rank, where several may share a value.
+/// Returns the one of sorted buckets that contains the sample at `rank`, counted from 0.
 fn ranked<'a, T>(
     buckets: impl Iterator<Item = &'a T>,
     count: impl Fn(&T) -> u64,
@@ -60,7 +60,7 @@ impl Bucket {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series {
     raw: Vec<i64>,
-    /// Of all samples, once there are too many.
+    /// Histogram of all samples, once there are too many.
     buckets: BTreeMap<i32, Bucket>,
     n: u64,
     sum: i128,
@@ -69,7 +69,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Adds a sample. What an `i64` cannot hold is believed to be its greatest.
+    /// Adds a sample. A value beyond the range of an `i64` counts as its maximum.
     pub(crate) fn push(&mut self, value: impl TryInto<i64>) {
         let value = value.try_into().unwrap_or(i64::MAX);
         (self.min, self.max) = match self.n {
@@ -96,7 +96,7 @@ impl Series {
         self.buckets.is_empty()
     }
 
-    /// Values in rising order, each with the number of samples that have it.
+    /// Returns the values in rising order, each with its number of samples.
     pub(crate) fn weighted(&self) -> Vec<(i64, u64)> {
         if !self.is_exact() {
             return self.buckets.values().map(|b| (b.mean(), b.count)).collect();
@@ -128,7 +128,7 @@ impl Series {
         }
     }
 
-    /// Number of values that are kept.
+    /// Returns the number of values kept.
     #[cfg(test)]
     fn kept(&self) -> usize {
         self.raw.capacity() + self.buckets.len()
@@ -188,11 +188,11 @@ pub(crate) struct Ages {
     buckets: BTreeMap<i32, AgeBucket>,
     parts: [Series; 5],
     max: Option<AgeSample>,
-    /// Least and greatest age over time.
+    /// Lowest and highest age over time.
     pub(crate) over_time: Spans,
 }
 
-/// Quantities of an age, as [`Ages::quantiles`] has them.
+/// Quantities of an age, for [`Ages::quantiles`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AgePart {
     Age,
@@ -246,7 +246,7 @@ impl Ages {
         series.map(|(_, series)| series.quantiles()).unwrap_or_default()
     }
 
-    /// Parts of the sample at each rank, or the means of its bucket.
+    /// Returns the parts of the sample at each rank, or the means of its bucket.
     pub(crate) fn splits(&self, ranks: [Rank; 3]) -> [AgeParts; 3] {
         if self.is_exact() {
             let mut sorted: Vec<&AgeSample> = self.raw.iter().collect();
@@ -261,17 +261,17 @@ impl Ages {
         })
     }
 
-    /// Parts of the greatest age.
+    /// Returns the parts of the highest age.
     pub(crate) fn max(&self) -> AgeParts {
         self.max.as_ref().map_or_else(AgeParts::default, AgeParts::from)
     }
 }
 
-/// Least and greatest value of stretches of a run, in constant memory.
+/// Lowest and highest value of intervals of a run, in constant memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Spans {
     points: Vec<(MonotonicNs, i64, i64)>,
-    /// Values of each point, and of the last one.
+    /// Number of values merged into each point; `filled` is that of the last point.
     each: u64,
     filled: u64,
 }
@@ -301,7 +301,7 @@ impl Spans {
         self.filled = 1;
     }
 
-    /// Beginning, least and greatest value of each stretch, in the order in which they came.
+    /// Returns start, lowest and highest value of each interval, in their order.
     pub(crate) fn points(&self) -> &[(MonotonicNs, i64, i64)] {
         &self.points
     }
@@ -312,7 +312,7 @@ impl Spans {
 pub(crate) struct Growth {
     points: Vec<(MonotonicNs, u64)>,
     last: Option<(MonotonicNs, u64)>,
-    /// Of so many points one is kept, as a power of two, and how many came.
+    /// One of every 2^`thinned` points is kept; `seen` is the number of points so far.
     thinned: u32,
     seen: u64,
 }
@@ -336,7 +336,7 @@ impl Growth {
         self.seen += 1;
     }
 
-    /// The newest point.
+    /// Returns the newest point.
     pub(crate) fn last(&self) -> Option<(MonotonicNs, u64)> {
         self.last
     }

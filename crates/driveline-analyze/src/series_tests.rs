@@ -119,15 +119,24 @@ fn curves_keep_their_extremes_and_their_end() {
 
 proptest! {
     #[test]
-    fn a_bucket_is_narrow_and_buckets_are_in_the_order_of_their_values(a in any::<i64>(), b in any::<i64>()) {
-        prop_assert_eq!(a.cmp(&b) as i8 * (bucket(a) != bucket(b)) as i8, bucket(a).cmp(&bucket(b)) as i8);
+    fn a_bucket_is_narrow_and_buckets_are_in_the_order_of_their_values(
+        a in any::<i64>(),
+        b in any::<i64>(),
+    ) {
+        prop_assert_eq!(
+            a.cmp(&b) as i8 * (bucket(a) != bucket(b)) as i8,
+            bucket(a).cmp(&bucket(b)) as i8
+        );
         if bucket(a) == bucket(b) {
             prop_assert!(a.abs_diff(b) <= a.unsigned_abs() / 1024 + 1, "{a} and {b}");
         }
     }
 
     #[test]
-    fn neighbours_share_a_bucket_only_if_they_are_close(a in 0i64..i64::MAX / 2, by in 1i64..1 << 40) {
+    fn neighbours_share_a_bucket_only_if_they_are_close(
+        a in 0i64..i64::MAX / 2,
+        by in 1i64..1 << 40,
+    ) {
         if bucket(a) == bucket(a + by) {
             prop_assert!(by <= a / 1024 + 1, "{a} and {by}");
         }

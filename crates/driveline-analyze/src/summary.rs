@@ -21,7 +21,7 @@ use driveline_types::{TopicId, Uncounted};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Version of the file's layout; it changes when a key changes its meaning or goes.
+/// Version of the file's layout; it changes when a key changes its meaning or is removed.
 const FORMAT: u32 = 1;
 
 /// Figures of one run. Times are in microseconds of `CLOCK_MONOTONIC`; percentiles are by the
@@ -40,7 +40,7 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// The first failures of components, with topic and sequence number.
     pub failures: Vec<String>,
-    /// Modules that ended out of turn, in the order of their ends.
+    /// Modules that ended unexpectedly, in the order of their ends.
     pub faults: Vec<Fault>,
     /// Switches between the modes of the graph, in their order.
     pub modes: Vec<ModeSwitch>,
@@ -59,21 +59,21 @@ pub struct Summary {
     pub frames_published: u64,
     /// Samples published by topic.
     pub published: BTreeMap<String, u64>,
-    /// Samples that should have triggered a component and did not, because newer ones had taken
-    /// their place: work that was not done. Of all subscriptions together.
+    /// Samples that should have triggered a component and did not, because newer ones had replaced
+    /// them: work that was not done. Sum over all subscriptions.
     pub missed_by_triggers: u64,
     /// Samples that should have triggered a component and did not reach this host.
     pub lost_by_triggers: u64,
-    /// Samples that were to trigger a component and that it had not reported when its process was
-    /// killed or crashed: not among the missed.
+    /// Samples that should have triggered a component and that it had not reported when its process
+    /// was killed or crashed. They are not counted as missed.
     pub unread_by_triggers: u64,
-    /// Samples that were to trigger a component and could still be read at the end;
+    /// Samples that should have triggered a component and could still be read at the end;
     /// `unread_by_triggers` included.
     pub not_read_by_triggers: u64,
-    /// Samples whose place newer ones took before a component that was triggered by something else
-    /// read the newest.
+    /// Samples that newer ones replaced on inputs that do not trigger, before their component read
+    /// the newest.
     pub superseded: u64,
-    /// Samples that passed components while these were inactive, of all inputs together.
+    /// Samples that came while their component was inactive, summed over all inputs.
     pub inactive: u64,
     /// Every input of every component.
     pub subscriptions: Vec<SubscriptionSummary>,
@@ -87,18 +87,18 @@ pub struct Summary {
     pub stages: Vec<StageSummary>,
     /// Age of sensor data when a sink's callback ends, for each sink and each source.
     pub end_to_end: Vec<EndToEnd>,
-    /// The same at the end of every other component's callback.
+    /// The same age at the end of every other component's callback.
     pub along_the_way: Vec<EndToEnd>,
 }
 
-/// Something that a component says about the run.
+/// A note of a component about the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fact {
     /// The component.
     pub component: String,
     /// Subject of the note.
     pub name: String,
-    /// The fact, for people.
+    /// The note, as text for people.
     pub text: String,
 }
 
@@ -112,17 +112,17 @@ pub struct SubscriptionSummary {
     /// The topic.
     pub topic: String,
     /// True if its samples trigger the component. Then a missed sample is work that was not done;
-    /// otherwise only the newest was wanted, and missed samples were superseded.
+    /// otherwise only the newest sample counts, and missed samples were superseded.
     pub triggers: bool,
     /// Samples that arrived.
     pub received: u64,
-    /// Samples that were published and did not arrive, because newer ones had taken their place.
+    /// Samples that were published and did not arrive, because newer ones had replaced them.
     pub missed: u64,
     /// Samples that were dropped for their age (lifespan).
     pub expired: u64,
-    /// Samples whose header, checksum or index made no sense.
+    /// Samples whose header, checksum or index was invalid.
     pub corrupt: u64,
-    /// Samples that lacked what their publisher had promised.
+    /// Samples that did not fulfil what their publisher had offered.
     pub refused: u64,
     /// Samples of other hosts that did not reach this one.
     pub lost_on_the_way: u64,
@@ -130,23 +130,23 @@ pub struct SubscriptionSummary {
     pub not_read: u64,
     /// Samples that came while the component was inactive.
     pub inactive: u64,
-    /// Samples of publishers that stood by.
+    /// Samples of publishers on standby.
     pub standby: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the
-    /// newest one that came.
+    /// Publishers of other hosts for which the number of samples published after the newest
+    /// received one is unknown.
     pub uncounted: u64,
-    /// Reason of one of them.
+    /// Reason for one of them.
     pub uncounted_reason: Option<Uncounted>,
     /// Published samples that the component, whose process was killed or crashed, did not report; 0
     /// if the process ended by itself.
     pub unread: u64,
     /// Reason why the number of unread samples is unknown; `None` if all are counted.
     pub unknown: Option<String>,
-    /// The rest of what was published, which the input did not count: before its match, between two
-    /// processes of its module, and after its process had stopped. 0 where the process did not end
-    /// by itself: then they are in `unread`.
+    /// Remaining published samples, which the input did not count: those before its match, between
+    /// two processes of its module, and after its process had stopped. 0 if the process was killed
+    /// or crashed: then they are in `unread`.
     pub not_connected: u64,
-    /// Whether the publishers' own counts and those of the input, made apart, agree without a rest.
+    /// Whether the independent counts of the publishers and of the input agree exactly.
     pub checked: bool,
 }
 
@@ -159,13 +159,14 @@ pub struct ServiceSummary {
     pub service: String,
     /// End of the component: client or server.
     pub end: CallEnd,
-    /// Outcomes of the calls; the rest is in flight.
+    /// Outcomes of the calls; the others are in flight.
     #[serde(flatten)]
     pub calls: CallCounters,
 }
 
 impl ServiceSummary {
-    /// Calls without a response whose time was not over: refused, without a peer, or not sent.
+    /// Returns the number of calls without a response that did not time out: refused, without a
+    /// peer, or not sent.
     #[must_use]
     pub fn failed(&self) -> u64 {
         let CallCounters { refused, peer_gone, not_sent, .. } = self.calls;
@@ -182,30 +183,31 @@ pub struct StageSummary {
     pub runs: u64,
     /// Calls that reported an error, threw or panicked.
     pub failed: u64,
-    /// Calls with events (`on_event`) that did so; these are no runs.
+    /// Calls with events (`on_event`) that failed; they do not count as runs.
     pub failed_events: u64,
-    /// From the triggering sample's publish to the start of the callback. `n` is 0 for what only a
-    /// timer triggers.
+    /// From the triggering sample's publish to the start of the callback. `n` is 0 if only a timer
+    /// triggers.
     pub transmission_us: Quantiles,
     /// From the start of the callback to its end.
     pub processing_us: Quantiles,
-    /// Transmission ÷ processing; none where there is no transmission.
+    /// Transmission ÷ processing; `None` if there is no transmission.
     pub transmission_to_processing: Option<Ratio>,
     /// Calls not made and samples not used, by reason, as the component's process counted them.
     pub counters: Option<CallbackCounters>,
 }
 
-/// A ratio of two distributions; below zero if the dividend is.
+/// A ratio of two distributions; negative if the dividend is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
-    /// Of the medians.
+    /// Ratio of the medians.
     pub of_p50: f64,
-    /// Of the means.
+    /// Ratio of the means.
     pub of_mean: f64,
 }
 
 impl Ratio {
-    /// None if a median or mean of the divisor is 0, or if either has no samples.
+    /// Returns the ratio; `None` if a median or mean of the divisor is 0, or if either has no
+    /// samples.
     fn of(dividend: &Quantiles, divisor: &Quantiles) -> Option<Self> {
         let usable = dividend.n > 0 && divisor.n > 0 && divisor.p50 > 0.0 && divisor.mean > 0.0;
         let round = |r: f64| (r * 1e6).round() / 1e6;
@@ -216,7 +218,7 @@ impl Ratio {
     }
 }
 
-/// Age of what came from one source, at the end of one component's callback.
+/// Age of the data of one source, at the end of one component's callback.
 #[derive(Clone, Debug, Serialize)]
 pub struct EndToEnd {
     /// The component.
@@ -225,13 +227,12 @@ pub struct EndToEnd {
     pub origin: String,
     /// From the source time of the oldest contribution to the end of the callback.
     pub age_us: Quantiles,
-    /// The same from the source time of the newest contribution. Where it is much lower, the
-    /// component joined data of different times: one of its inputs lay ready when another triggered
-    /// it.
+    /// The same from the source time of the newest contribution. If it is much lower, the component
+    /// joined data of different times: one of its inputs had waited when another triggered it.
     pub newest_age_us: Quantiles,
-    /// Mean split; its parts add up to the mean age.
+    /// Mean parts; they add up to the mean age.
     pub mean: Split,
-    /// Split of the very sample that is the median; its parts add up to it.
+    /// Parts of the sample that is the median; they add up to it.
     pub p50: Split,
     /// Split of the 95th percentile's sample.
     pub p95: Split,
@@ -241,24 +242,24 @@ pub struct EndToEnd {
     pub max: Split,
     /// Communication ÷ computation.
     pub communication_to_computation: Option<Ratio>,
-    /// Distance of the vehicle in that time.
+    /// Distance that the vehicle travels in that time.
     pub reaction_distance: Option<ReactionDistance>,
     /// Wait of the oldest data, if waiting is more than half of the mean age.
     pub longest_wait: Option<Wait>,
 }
 
-/// Parts of an age, in microseconds; they may be below zero because of the clocks' error.
+/// Parts of an age, in microseconds; they may be negative because of the clock error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
-    /// From publishes to the starts of the callbacks that they triggered.
+    /// Time from publishes to the starts of the callbacks that they triggered.
     pub communication_us: f64,
-    /// In callbacks, and in the source from source time to publish.
+    /// Time in callbacks, and in the source from source time to publish.
     pub computation_us: f64,
-    /// Lying ready until something else had it read.
+    /// Time during which the data was available and waited for another trigger.
     pub idle_us: f64,
 }
 
-/// Metres = speed × latency.
+/// Distance that the vehicle travels during the latency: speed × latency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReactionDistance {
     /// Speed of the vehicle.
@@ -272,8 +273,8 @@ pub struct ReactionDistance {
 }
 
 impl Collector {
-    /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a
-    /// frame.
+    /// Returns the figures of everything taken so far. It sorts all samples: call it once a second,
+    /// not once a frame.
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary::of(self)
@@ -359,7 +360,8 @@ impl Summary {
         }
     }
 
-    /// Explains ages at the sinks that are mostly waiting: a sentence for each of the three oldest.
+    /// Returns explanations of ages at the sinks that are mostly waiting: a sentence for each of
+    /// the three oldest.
     pub fn waits(&self) -> impl Iterator<Item = &str> {
         let mut ends: Vec<&EndToEnd> =
             self.end_to_end.iter().filter(|e| e.longest_wait.is_some()).collect();
@@ -367,7 +369,8 @@ impl Summary {
         ends.into_iter().take(3).filter_map(|e| e.longest_wait.as_ref()).map(|w| w.text.as_str())
     }
 
-    /// That samples caused no call although their component was there, if some did.
+    /// Returns a sentence about samples that caused no call although their component was there;
+    /// `None` if there were none.
     #[must_use]
     pub fn uncalled(&self) -> Option<String> {
         let counters = self.stages.iter().filter_map(|stage| stage.counters.as_ref());
@@ -379,12 +382,13 @@ impl Summary {
             n => (format!("{n} samples"), "they"),
         };
         Some(format!(
-            "{count} caused no call: another input was missing or too old, or {they} could not be read"
+            "{count} caused no call: another input was missing or too old, or {they} could not be \
+             read"
         ))
     }
 
-    /// `71 of 100 runs of lane failed`, `2 calls of lane with events failed`, for each component of
-    /// which some did.
+    /// Returns `71 of 100 runs of lane failed`, `2 calls of lane with events failed`, for each
+    /// component with failed calls.
     #[must_use]
     pub fn failed_of(&self) -> Vec<String> {
         let runs = |s: &StageSummary| {
@@ -398,7 +402,7 @@ impl Summary {
         self.stages.iter().flat_map(|s| [runs(s), events(s)]).flatten().collect()
     }
 
-    /// `calls with events (on_event) failed: 2 of lane`; nothing if none did.
+    /// Returns `calls with events (on_event) failed: 2 of lane`; `None` if none failed.
     #[must_use]
     pub fn failed_with_events(&self) -> Option<String> {
         let some = self.stages.iter().filter(|s| s.failed_events > 0);
@@ -407,7 +411,7 @@ impl Summary {
             .then(|| format!("calls with events (on_event) failed: {}", all.join(", ")))
     }
 
-    /// Failed calls of all components together, calls with events included.
+    /// Returns the number of failed calls of all components, calls with events included.
     #[must_use]
     pub fn failed(&self) -> u64 {
         let failed = |s: &StageSummary| s.failed.saturating_add(s.failed_events);
@@ -424,7 +428,7 @@ fn facts(run: &Collector) -> Vec<Fact> {
     run.accounts.facts.iter().map(fact).collect()
 }
 
-/// In the order of the graph's components.
+/// Returns the services, in the order of the graph's components.
 fn services(run: &Collector) -> Vec<ServiceSummary> {
     let of = |((stage, service, end), series): (&(String, String, CallEnd), &CallSeries)| {
         ServiceSummary {
@@ -449,11 +453,9 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         let known = s.received.saturating_add(s.inactive).saturating_add(s.standby);
         let all = parts.into_iter().fold(known, u64::saturating_add);
         notes.push(format!(
-            "{} of {} samples of '{}' were not read by {}: its process was killed or ended out of turn. They are not among the missed.",
-            s.unread,
-            all,
-            s.topic,
-            s.stage
+            "{} of {} samples of '{}' were not read by {}: its process was killed or ended out of \
+             turn. They are not among the missed.",
+            s.unread, all, s.topic, s.stage
         ));
     }
     for s in subscriptions {
@@ -480,7 +482,8 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
             format!("{} publishers", s.uncounted)
         };
         notes.push(format!(
-            "{} of '{}': count unknown: {why}. {publishers} on other hosts may have published more than is counted.",
+            "{} of '{}': count unknown: {why}. {publishers} on other hosts may have published more \
+             than is counted.",
             s.stage, s.topic
         ));
     }
@@ -491,7 +494,9 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         .collect();
     if !apart.is_empty() {
         notes.push(format!(
-            "Published while their reader was not connected, before its start, during a restart, or after it had stopped (readers stop before publishers): {}. They are not among the missed.",
+            "Published while their reader was not connected, before its start, during a restart, \
+             or after it had stopped (readers stop before publishers): {}. They are not among the \
+             missed.",
             apart.join(", ")
         ));
     }
@@ -526,43 +531,52 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         .collect();
     if !estimated.is_empty() {
         notes.push(format!(
-            "Percentiles of {} are from histograms, at most {HISTOGRAM_ERROR_PERCENT} % off: more than {EXACT_SAMPLES} calls were made. Numbers, minimum, maximum and mean are exact, as are all percentiles of the others.",
+            "Percentiles of {} are from histograms, at most {HISTOGRAM_ERROR_PERCENT} % off: more \
+             than {EXACT_SAMPLES} calls were made. Numbers, minimum, maximum and mean are exact, \
+             as are all percentiles of the others.",
             estimated.join(", ")
         ));
     }
     if run.accounts.lost() > 0 {
-        notes
-            .push(format!("{} callbacks are missing from all figures: they came faster than they could be recorded.", run.accounts.lost()));
+        notes.push(format!(
+            "{} callbacks are missing from all figures: they came faster than they could be \
+             recorded.",
+            run.accounts.lost()
+        ));
     }
     if run.accounts.lost_others() > 0 {
         notes.push(format!(
-            "{} other records of modules are missing: they came faster than they could be recorded. Counts and failures may be incomplete.",
+            "{} other records of modules are missing: they came faster than they could be \
+             recorded. Counts and failures may be incomplete.",
             run.accounts.lost_others()
         ));
     }
     if run.contradictions > 0 {
         notes.push(format!(
-            "{} callbacks are left out of the percentiles because their times contradict each other (clocks, or a damaged header).",
+            "{} callbacks are left out of the percentiles because their times contradict each \
+             other (clocks, or a damaged header).",
             run.contradictions
         ));
     }
     if let (calls @ 1.., least_ns) = run.below_zero {
         notes.push(format!(
-            "In {calls} callbacks ages of data, or parts of them, are below zero (the least {:.3} ms). They are in the figures as they are: the clock that the data's \
-             times are of is ahead by as much, or is known no better.",
+            "In {calls} callbacks ages of data, or parts of them, are below zero (the least {:.3} \
+             ms). They are in the figures as they are: the clock that the data's times are of is \
+             ahead by as much, or is known no better.",
             least_ns as f64 / 1e6
         ));
     }
     if run.clock_error_ns > 0 {
         notes.push(format!(
-            "Ages of data from other hosts are right to within {:.3} ms: the clocks of the hosts are known no better.",
+            "Ages of data from other hosts are right to within {:.3} ms: the clocks of the hosts \
+             are known no better.",
             run.clock_error_ns as f64 / 1e6
         ));
     }
     notes
 }
 
-/// One entry for each input, also for those on which nothing came.
+/// Returns one entry for each input, also for those on which no sample came.
 fn subscriptions_of(run: &Collector, name: &str, stage: &StageSeries) -> Vec<SubscriptionSummary> {
     let known = run.facts.stages.iter().find(|s| s.name == name);
     let silent = known.into_iter().flat_map(|s| &s.inputs);
@@ -608,7 +622,7 @@ fn subscription(
 fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSummary {
     let (transmission_us, processing_us) =
         (stage.transmission.quantiles(), stage.processing.quantiles());
-    // The component's process has counted the calls whose records were lost, too.
+    // The component's process also counted the calls whose records were lost.
     let counters = run.accounts.counters(name);
     StageSummary {
         stage: name.to_owned(),
@@ -672,7 +686,7 @@ impl Split {
         }
     }
 
-    /// Sum of the parts, in microseconds.
+    /// Returns the sum of the parts, in microseconds.
     #[must_use]
     pub fn total_us(&self) -> f64 {
         round_us(self.communication_us + self.computation_us + self.idle_us)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Place where the oldest data waited, and the trigger it waited for: the reason of an age far
-//! beyond work and transport.
+//! Finds the place where the oldest data waited and the trigger it waited for, which is the reason
+//! for an age far above computation and transport.
 
 use crate::collector::Collector;
 use crate::quantiles::round_us;
@@ -10,30 +10,30 @@ use driveline_terminal::figures::digits;
 use driveline_types::TopicId;
 use serde::Serialize;
 
-/// Most stages that data goes through.
+/// Maximum number of stages that data passes.
 const MAX_STEPS: usize = 64;
 
-/// The longest wait of the oldest data on its way to the end.
+/// The longest wait of the oldest data on its way to the sink.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Wait {
-    /// The component in front of which it lay ready.
+    /// The component for which it waited.
     pub stage: String,
-    /// The input on which it lay.
+    /// The input on which it waited.
     pub input: String,
-    /// Mean wait over the calls in which this input brought the oldest data: not over all calls, so
-    /// it may exceed the mean age.
+    /// Mean wait over the calls in which this input brought the oldest data. It is not the mean
+    /// over all calls, so it may exceed the mean age.
     pub mean_us: f64,
     /// Number of these calls.
     pub calls: u64,
-    /// Of how many that had data of this origin.
+    /// Number of all calls with data of this origin.
     pub of_calls: u64,
-    /// The topics whose samples trigger the component; none if only time does.
+    /// The topics whose samples trigger the component; empty if only timers trigger it.
     pub triggered_by: Vec<String>,
-    /// All of it as one sentence for people.
+    /// The wait as one sentence for people.
     pub text: String,
 }
 
-/// The longest wait behind an age, if waiting is most of it.
+/// Returns the longest wait that an age contains, if most of the age is waiting.
 pub(crate) fn longest(
     run: &Collector,
     sink: &str,
@@ -41,7 +41,7 @@ pub(crate) fn longest(
     figures: &EndToEnd,
 ) -> Option<Wait> {
     let Split { idle_us, .. } = figures.mean;
-    // Of an age below zero nothing is most.
+    // A negative age has no largest part.
     if figures.mean.total_us() <= 0.0 || idle_us * 2.0 <= figures.mean.total_us() {
         return None;
     }
@@ -62,7 +62,7 @@ pub(crate) fn longest(
             .max_by_key(|(_, c)| c.before_ns)
             .and_then(|(_, c)| run.publisher_of(c.topic));
         match upstream {
-            // It has waited longer somewhere before.
+            // The data has waited longer at an earlier stage.
             Some(publisher)
                 if i128::from(before) > i128::from(most.here_ns) && publisher != stage =>
             {
@@ -80,8 +80,8 @@ pub(crate) fn longest(
 }
 
 impl Wait {
-    /// All figures of its sentence are means: in a median, an age of two modes, with a wait and
-    /// without, has no share of it.
+    /// Describes the wait. All figures of its sentence are means: if ages have two modes, with and
+    /// without the wait, the median may not contain the wait at all.
     fn at(
         run: &Collector,
         stage: &str,
@@ -103,8 +103,9 @@ impl Wait {
             some => format!("in {some} of {of_calls} calls"),
         };
         let text = format!(
-            "On average, {} of the {} that {} is old at {} are waiting, not work ({share} %): {calls} of {stage} the oldest data came by \
-             {stage}.{input}, where it had waited {} on average {until}; the newest data is {} old on average.",
+            "On average, {} of the {} that {} is old at {} are waiting, not work ({share} %): \
+             {calls} of {stage} the oldest data came by {stage}.{input}, where it had waited {} on \
+             average {until}; the newest data is {} old on average.",
             ms(idle),
             ms(age),
             run.topic_name(origin),
@@ -124,7 +125,7 @@ impl Wait {
     }
 }
 
-/// Milliseconds as people say them.
+/// Formats microseconds as milliseconds for people.
 fn ms(us: f64) -> String {
     format!("{} ms", digits(us / 1e3))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Components behind C function pointers: what a component library exports, and what its components
-//! are given.
+//! Components behind C function pointers: the exports of a component library, and the context that
+//! its components get.
 
 use crate::context::dl_node;
 use crate::parameter::dl_parameter_value;
@@ -18,8 +18,8 @@ use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 /// Class of components. Static, and read once, when the library is loaded. The functions must not
-/// throw. Those that return an `int` return 0, or anything else after passing the reason of the
-/// failure to `dl_set_last_error`.
+/// throw. Functions that return an `int` return 0 for success; for a failure they pass the reason
+/// to `dl_set_last_error` and return another value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dl_component_vtable {
@@ -29,41 +29,43 @@ pub struct dl_component_vtable {
     pub name: *const c_char,
     /// One line for people, or NULL.
     pub doc: *const c_char,
-    /// Makes a component; cheap and without effects on the outside, because it is also called to
-    /// describe the class.
+    /// Creates a component; cheap and without side effects, because it is also called to describe
+    /// the class.
     pub create: Option<unsafe extern "C" fn(component: *mut *mut c_void) -> c_int>,
     /// Declares ports and parameters. Always the same ones.
     pub describe: Option<
         unsafe extern "C" fn(component: *mut c_void, builder: *mut dl_class_builder) -> c_int,
     >,
-    /// Takes what the component needs. `io` is borrowed: valid until `destroy`.
+    /// Initialises the component. `io` is borrowed: valid until `destroy`.
     pub init:
         Option<unsafe extern "C" fn(component: *mut c_void, io: *const dl_component_io) -> c_int>,
-    /// The trigger fired. `invocation` is borrowed: valid during the call, on this thread.
+    /// Called when the trigger fires. `invocation` is borrowed: valid during the call, on this
+    /// thread.
     pub on_trigger: Option<
         unsafe extern "C" fn(component: *mut c_void, invocation: *const dl_invocation) -> c_int,
     >,
-    /// No callback runs any more and none will. Not called if `init` was not.
+    /// Called after the last callback has returned. Not called if `init` was not.
     pub shutdown: Option<unsafe extern "C" fn(component: *mut c_void)>,
     /// Destroys the component.
     pub destroy: Option<unsafe extern "C" fn(component: *mut c_void)>,
-    /// Something other than a sample happened to an input or output. As `on_trigger`, in the same
-    /// group, on the same executor. `event` is borrowed: valid during the call. NULL: no interest.
+    /// Called for an event of an input or output, other than a sample. As `on_trigger`, in the same
+    /// group, on the same executor. `event` is borrowed: valid during the call. NULL: the component
+    /// handles no events.
     pub on_event:
         Option<unsafe extern "C" fn(component: *mut c_void, event: *const dl_port_event) -> c_int>,
-    /// The component becomes active: its callback, timers and outputs work from here on. As
-    /// `on_trigger`; of a component that no mode of the graph names, once, after `init` of all
-    /// components of the module, on that thread. After a failure it stays inactive. NULL: nothing
-    /// to do.
+    /// Called when the component becomes active: its callback, timers and outputs work from here
+    /// on. As `on_trigger`. For a component that no mode of the graph names, it is called once,
+    /// after `init` of all components of the module, on that thread. After a failure the component
+    /// stays inactive. NULL: nothing to do.
     pub on_activate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
-    /// The component becomes inactive: its outputs refuse to publish once this has returned. As
-    /// `on_trigger`. NULL: nothing to do.
+    /// Called when the component becomes inactive: its outputs refuse to publish once this has
+    /// returned. As `on_trigger`. NULL: nothing to do.
     pub on_deactivate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
-    /// A parameter is changed: one of `dl_class_add_live_parameter` by `driveline param set`, or
-    /// any by a mode of the graph. As `on_trigger`; of a mode before `on_activate`. The component's
-    /// node has the new value already, and gets the old one back after a failure, whose text is the
-    /// reason that the caller of the change gets. `name` is borrowed: valid during the call. NULL:
-    /// every value is accepted.
+    /// Called when a parameter changes: one of `dl_class_add_live_parameter` by `driveline param
+    /// set`, or any parameter by a mode of the graph. As `on_trigger`; for a mode, before
+    /// `on_activate`. The component's node has the new value already. After a failure it gets the
+    /// old value back, and the caller of the change gets the text of the failure. `name` is
+    /// borrowed: valid during the call. NULL: every value is accepted.
     pub on_parameter:
         Option<unsafe extern "C" fn(component: *mut c_void, name: *const c_char) -> c_int>,
 }
@@ -83,9 +85,9 @@ pub struct dl_port_event {
     pub kind: u32,
     /// A text for people.
     pub text: *const c_char,
-    /// Of a missed deadline: periods without a sample since the event before this one. Else 0.
+    /// For a missed deadline: periods without a sample since the previous such event. Else 0.
     pub missed: u64,
-    /// Of a missed deadline: periods without a sample in all. Else 0.
+    /// For a missed deadline: periods without a sample since the endpoint was created. Else 0.
     pub total: u64,
 }
 
@@ -104,9 +106,9 @@ unsafe impl SizedStruct for dl_component_vtable {
 /// Result of `driveline_component_entry`. Static.
 #[repr(C)]
 pub struct dl_component_library {
-    /// `DL_COMPONENT_ABI`. First for ever, so that every release can read it.
+    /// `DL_COMPONENT_ABI`. Always the first field, so that every release can read it.
     pub abi: u32,
-    /// `sizeof(dl_component_library)`. Second for ever.
+    /// `sizeof(dl_component_library)`. Always the second field.
     pub size: u32,
     /// The classes.
     pub classes: *const *const dl_component_vtable,
@@ -119,7 +121,7 @@ pub struct dl_component_library {
 /// The one symbol that a component library exports, `driveline_component_entry`.
 pub type dl_component_entry = Option<unsafe extern "C" fn() -> *const dl_component_library>;
 
-/// Collects what a class declares.
+/// Collects the declarations of a class.
 pub struct dl_class_builder {
     pub(crate) class: ComponentClass,
 }
@@ -199,9 +201,9 @@ pub unsafe extern "C" fn dl_class_add_live_parameter(
     guard(|| unsafe { add_parameter(builder, name, default_value, doc, live) })
 }
 
-/// Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
-/// each item of a list. A graph with another value fails `driveline validate`. -INFINITY and
-/// INFINITY are no bounds.
+/// Declares the minimum and maximum of a number that `dl_class_add_parameter` has added, or of each
+/// item of a list. A graph with another value fails `driveline validate`. -INFINITY and INFINITY
+/// mean no bound.
 ///
 /// # Safety
 /// `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
@@ -398,8 +400,8 @@ pub unsafe extern "C" fn dl_component_io_request_mode(
     })
 }
 
-/// 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic
-/// load.
+/// Returns 1 if the run is ending, for long callbacks and for the component's own threads. One
+/// atomic load.
 ///
 /// # Safety
 /// `io` is NULL or live.
@@ -413,13 +415,13 @@ pub unsafe extern "C" fn dl_component_io_is_stopping(io: *const dl_component_io)
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_timer_tick {
-    /// `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the
-    /// library for a timer's callback, which looks at it before it reads fields that are not of the
-    /// first release.
+    /// `sizeof(dl_timer_tick)` in the release of its maker: the caller of `dl_invocation_tick`, or
+    /// the library for a timer's callback. A callback checks it before it reads fields that the
+    /// first release did not have.
     pub size: usize,
     /// Scheduled time, in nanoseconds of `CLOCK_MONOTONIC`. Ticks are on a fixed grid.
     pub scheduled_ns: u64,
-    /// Grid points that passed without a tick since the one before.
+    /// Grid points that passed without a tick since the previous tick.
     pub overruns: u64,
 }
 
@@ -453,7 +455,7 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// Adds a timer of the component's own. Only during `init`. `context` is handed to every call; the
+/// Adds a timer of the component. Only during `init`. `context` is passed to every call; the
 /// component keeps it alive until `destroy`.
 ///
 /// # Safety

@@ -15,8 +15,8 @@ pub struct dl_node {
     pub(crate) node: Node,
 }
 
-/// Joins a domain. Until an endpoint with host reach is created, all that is touched outside the
-/// process is the domain's directory, which is made if it is missing.
+/// Joins a domain. Until an endpoint with host reach is created, the process touches nothing
+/// outside itself except the domain's directory, which it creates if missing.
 ///
 /// `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`,
 /// or else the user's default domain. `*context`: owned by the caller, to be given to
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn dl_context_new(
     })
 }
 
-/// Leaves the domain, once everything made from it is dropped too. `*context` (moved) becomes NULL;
-/// NULL is permitted.
+/// Leaves the domain once everything created from it is dropped as well. `*context` (moved) becomes
+/// NULL; NULL is permitted.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to an owned handle.

@@ -12,9 +12,9 @@ pub extern "C" fn dl_conversion_begin() -> u64 {
     guard_value(0, || conversion::begin().map_or(0, |t| t.0))
 }
 
-/// Counts the time since `began`, what `dl_conversion_begin` gave, as communication of the callback
-/// that runs on this thread, and not as its computation. Nothing counts twice, nothing from before
-/// the callback, and 0 does nothing.
+/// Counts the time since `began`, the result of `dl_conversion_begin`, as communication of the
+/// callback that runs on this thread, and not as its computation. No time counts twice, and no time
+/// before the callback counts. 0 does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn dl_conversion_end(began: u64) {
     guard_value((), || {

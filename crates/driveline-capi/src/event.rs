@@ -14,7 +14,7 @@ pub enum dl_event_kind {
     DL_EVENT_NONE = 0,
     /// A peer was matched.
     DL_EVENT_MATCHED = 1,
-    /// A matched peer went away or died.
+    /// A matched peer ended or died.
     DL_EVENT_UNMATCHED = 2,
     /// A peer on the same topic cannot be matched; the text says why and what to do.
     DL_EVENT_REFUSED = 3,
@@ -22,7 +22,7 @@ pub enum dl_event_kind {
     DL_EVENT_DEADLINE_MISSED = 4,
     /// A publisher gave no sign of life for longer than its lease.
     DL_EVENT_LIVELINESS_LOST = 5,
-    /// It is back.
+    /// A publisher that had lost its liveliness gives signs of life again.
     DL_EVENT_LIVELINESS_GAINED = 6,
     /// A reliable subscription is served best effort from now on; the text says which and why.
     DL_EVENT_DOWNGRADED = 7,
@@ -50,10 +50,10 @@ pub struct dl_event {
     pub text_capacity: usize,
     /// Length of the whole text without the NUL, in bytes, also if it was cut.
     pub text_len: usize,
-    /// Of a missed deadline: periods without a sample since the event before this one. Of a
-    /// reliable time-out: such publishes since then. Else 0.
+    /// For a missed deadline: periods without a sample since the previous such event. For a
+    /// reliable time-out: such publishes since the previous such event. Else 0.
     pub missed: u64,
-    /// The same in all. Else 0.
+    /// The same since the endpoint was created. Else 0.
     pub total: u64,
 }
 
@@ -63,7 +63,7 @@ unsafe impl SizedStruct for dl_event {
     const FIRST: usize = 40;
 }
 
-/// Missed since the event before, and in all.
+/// Returns the number missed since the previous event, and the total.
 pub(crate) fn missed_of(event: &EndpointEvent) -> (u64, u64) {
     match event {
         EndpointEvent::DeadlineMissed { missed, total, .. } => (*missed, *total),
@@ -86,8 +86,8 @@ pub(crate) fn kind_of(event: &EndpointEvent) -> dl_event_kind {
     }
 }
 
-/// Asks for an event and writes it into the caller's struct and text. Nothing is asked for if it
-/// could not be written.
+/// Polls an event and writes it into the caller's struct and text. No event is taken if it could
+/// not be written.
 ///
 /// # Safety
 /// `out` is NULL or points to `out->size` bytes that may be read and written, and its `text` to

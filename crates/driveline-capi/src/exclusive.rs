@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A value that one thread uses at a time; a second one is turned away, never kept waiting. A panic
-//! ends the use, too.
+//! A value that one thread uses at a time; a second thread is refused and never waits. A panic ends
+//! the use as well.
 
 use crate::turn::Turn;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// See the module.
+/// Holds the value; see the module.
 pub(crate) struct Exclusive<T> {
     turn: Turn,
     value: UnsafeCell<T>,

@@ -7,8 +7,8 @@
 //!   `dl_last_error()`;
 //! - no panic and no exception crosses the border, nothing ends the process;
 //! - handles are opaque. A function that consumes one takes `T **`, marked "moved", and leaves NULL
-//!   behind, so that using it twice is an error and not a crash. What is "borrowed" stays the
-//!   callee's and is valid as long as is said;
+//!   behind, so that using it twice is an error and not a crash. A "borrowed" result stays the
+//!   callee's; each function documents how long it is valid;
 //! - structs that may grow start with `size`, which their maker sets to `sizeof` (module `sized`).
 //!
 //! Not here: any behaviour of the middleware. This crate converts, checks and forwards.
@@ -16,7 +16,7 @@
     unsafe_code,
     reason = "a C ABI is made of raw pointers; this crate is where they are checked"
 )]
-// The model of a single file (tests/loom_turn.rs) needs nothing of the rest.
+// The loom model (tests/loom_turn.rs) includes a single file and needs nothing else of the crate.
 #![cfg(not(loom))]
 #![allow(non_camel_case_types, reason = "the names of types are those of the C header")]
 

@@ -29,7 +29,7 @@ pub struct Loader;
 const ENTRY: &[u8] = b"driveline_component_entry\0";
 const NO_COMPONENTS: &str =
     "holds no components: register each class with DRIVELINE_COMPONENT(Class)";
-/// Most classes that one library may have; more is a damaged table.
+/// Maximum number of classes of one library; more mean a damaged table.
 const MAX_CLASSES: usize = 4096;
 /// Size of `dl_component_library` in the first release, in bytes. Never changes.
 const FIRST_TABLE: usize = 32;
@@ -46,14 +46,13 @@ impl ComponentLoader for Loader {
     fn load(&self, path: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError> {
         let library = open(path)?;
         let found = entry(&library, path);
-        // Never unloaded: published values, vtables and threads of its may outlive everything that
-        // we know of.
+        // Never unloaded: its published values, vtables and threads may still be in use.
         std::mem::forget(library);
         loaded(path, found?)
     }
 }
 
-/// The classes of a table that is in this process already.
+/// Returns the classes of a table in this process.
 ///
 /// # Safety
 /// `table` is not NULL, static, and one that `driveline_component_entry` may return.
@@ -82,14 +81,15 @@ fn loaded(
     Ok(Box::new(LoadedLibrary { path: path.display().to_string(), classes }))
 }
 
-// Not libloading's: exceptions of a library's initialisers come through this call.
+// Declared here, not by libloading, because exceptions of a library's initialisers pass through
+// this call.
 unsafe extern "C-unwind" {
     fn dlopen(filename: *const c_char, flags: c_int) -> *mut c_void;
     fn dlerror() -> *const c_char;
 }
 
-/// Ends the process when it is dropped by an exception: the dynamic linker has none of its locks
-/// back then, and what it has begun is half done.
+/// Ends the process if an exception drops it: the dynamic linker still holds its locks then, and
+/// its work is half done.
 struct NoWayBack<'a>(&'a Path);
 
 impl Drop for NoWayBack<'_> {

@@ -14,15 +14,15 @@ use tracing_subscriber::EnvFilter;
 pub enum dl_log_level {
     /// Something failed.
     DL_LOG_ERROR = 1,
-    /// Something is not as it should be.
+    /// Something is wrong, but work continues.
     DL_LOG_WARNING = 2,
-    /// Something that is worth knowing happened.
+    /// Something notable happened.
     DL_LOG_INFO = 3,
     /// For developers.
     DL_LOG_DEBUG = 4,
 }
 
-/// Sends log lines to stderr if the process has not decided otherwise. `DRIVELINE_LOG` holds the
+/// Sends log lines to stderr if the process has set no other log. `DRIVELINE_LOG` contains the
 /// filter.
 pub(crate) fn to_stderr_unless_set(default: &str) {
     if tracing::dispatcher::has_been_set() {
@@ -34,7 +34,7 @@ pub(crate) fn to_stderr_unless_set(default: &str) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false);
-    // Where the log cannot be written, neither can that be said; and trying to would panic.
+    // If the log cannot be written, that cannot be reported either, and an attempt would panic.
     let log = log.log_internal_errors(false);
     // Last: the handle is of the writer's type.
     let log = log.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
@@ -46,12 +46,12 @@ pub(crate) fn to_stderr_unless_set(default: &str) {
     }
 }
 
-/// Changes which lines the log has, if this library has made it.
+/// Changes the filter of the log, if this library has created it.
 static CHANGE: OnceLock<Box<Change>> = OnceLock::new();
 
 type Change = dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync;
 
-/// Changes which lines the log of the process has.
+/// Changes the filter of the process's log.
 pub(crate) fn set_filter(filter: &str) -> Result<(), String> {
     let parsed = EnvFilter::try_new(filter).map_err(|e| {
         format!(

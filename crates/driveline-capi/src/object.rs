@@ -16,8 +16,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 pub struct dl_object_vtable {
     /// `sizeof(dl_object_vtable)`.
     pub size: usize,
-    /// Identity of the value's type, everything included that code compiled elsewhere must agree on
-    /// to read it: the pointer passes only to readers that ask for the same. Never NULL.
+    /// Identity of the value's type, including everything that separately compiled code must agree
+    /// on to read it. The pointer passes only to readers with the same identity. Never NULL.
     pub type_id: *const c_char,
     /// The value in an object, valid as long as the object. NULL: the object is the value.
     pub value: Option<unsafe extern "C" fn(object: *const c_void) -> *const c_void>,
@@ -44,7 +44,7 @@ unsafe impl SizedStruct for dl_object_vtable {
     const FIRST: usize = 56;
 }
 
-/// A value that lives on without the sample that it came with.
+/// A value that may outlive the sample that it came with.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_shared_object {
@@ -54,7 +54,7 @@ pub struct dl_shared_object {
     pub value: *const c_void,
     /// Keeps the value alive. Owned: to be given to `drop`, once, on any thread.
     pub owner: *mut c_void,
-    /// Lets go of the value. Of the library that published it.
+    /// Releases the value. A function of the library that published it.
     pub drop: Option<unsafe extern "C" fn(owner: *mut c_void)>,
 }
 

@@ -22,7 +22,8 @@ pub enum dl_reach {
 /// Behaviour of a publisher towards slow subscriptions.
 #[repr(C)]
 pub enum dl_reliability {
-    /// Newest wins; what a subscription is too slow for counts as missed. The default.
+    /// Newer samples replace older ones; samples that a slow subscription does not read in time
+    /// count as missed. The default.
     DL_BEST_EFFORT = 0,
     /// The publisher waits, at most `max_blocking_ms`.
     DL_RELIABLE = 1,
@@ -33,7 +34,7 @@ pub enum dl_reliability {
 pub enum dl_durability {
     /// Only what is published after the match. The default.
     DL_VOLATILE = 0,
-    /// Also the last `depth` samples before it.
+    /// Also the last `depth` samples before the match.
     DL_TRANSIENT_LOCAL = 1,
 }
 
@@ -53,7 +54,7 @@ pub enum dl_access {
     DL_ACCESS_OWN_USER = 0,
     /// Every process that can reach the domain directory.
     DL_ACCESS_ANYONE = 1,
-    /// The publisher's own user and those listed.
+    /// The publisher's own user and the listed users.
     DL_ACCESS_USERS = 2,
 }
 
@@ -82,7 +83,7 @@ pub struct dl_qos {
     /// 1: a publisher puts an XXH3-64 of the payload into each header; a subscription matches only
     /// such publishers, and verifies it.
     pub checksum: u32,
-    /// Zero. Room for what later releases add: this struct is a part of others and cannot become
+    /// Zero. Space for fields of later releases: this struct is part of others and cannot become
     /// longer.
     pub reserved: [u32; 7],
 }
@@ -122,7 +123,7 @@ pub struct dl_subscription_options {
     pub reach: u32,
     /// Maximum number of samples that the reader may hold at once; 0 means 2.
     pub max_held: u32,
-    /// A `dl_access`: whose publishers are believed at host reach.
+    /// A `dl_access`: users whose publishers are accepted at host reach.
     pub access: u32,
     /// Zero.
     pub reserved: u32,
@@ -149,7 +150,7 @@ pub struct dl_client_options {
     pub pending: u32,
     /// Longest request in bytes; 0 means 4096.
     pub max_request: u64,
-    /// A `dl_access`: whose servers are believed at host reach, and who may read requests.
+    /// A `dl_access`: users whose servers are accepted, and that may read requests, at host reach.
     pub access: u32,
     /// Zero.
     pub reserved: u32,
@@ -176,7 +177,7 @@ pub struct dl_service_options {
     pub max_pending: u32,
     /// Maximum number of requests of one client that may be held; 0 means 2, at most 8.
     pub max_held: u32,
-    /// A `dl_access`: who may call at host reach.
+    /// A `dl_access`: users that may call at host reach.
     pub access: u32,
     /// Zero.
     pub reserved: u32,
@@ -278,7 +279,7 @@ fn known_only(field: &str, zero: bool) -> Outcome {
 }
 
 const REACHES: [Reach; 3] = [Reach::Process, Reach::Host, Reach::Network];
-/// Most users in one access list.
+/// Maximum number of users in one access list.
 const MAX_USERS: usize = 1024;
 
 /// # Safety

@@ -32,7 +32,7 @@ pub enum dl_parameter_type {
 pub struct dl_parameter_value {
     /// `sizeof(dl_parameter_value)`, set by the caller.
     pub size: usize,
-    /// A `dl_parameter_type`; says which of the others counts.
+    /// A `dl_parameter_type`; determines which of the other fields has the value.
     pub kind: u32,
     /// Zero.
     pub reserved: u32,
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn dl_node_get_parameter(
     })
 }
 
-/// Frees a text that a function of this library handed over. `*text` (moved) becomes NULL; NULL is
+/// Frees a text that a function of this library returned. `*text` (moved) becomes NULL; NULL is
 /// permitted.
 ///
 /// # Safety

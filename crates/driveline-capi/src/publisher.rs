@@ -16,7 +16,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::LocalKey;
 
-/// The sending end of a topic. Any thread; calls from several threads follow one another.
+/// The sending end of a topic. Any thread; calls from several threads are made one after another.
 pub struct dl_publisher {
     raw: Mutex<RawPublisher>,
 }
@@ -252,7 +252,7 @@ unsafe fn live<'a>(loan: *mut dl_loan) -> Outcome<&'a mut RawLoan> {
     })
 }
 
-/// Gives a loan back unpublished. `*loan` (moved) becomes NULL; NULL is permitted.
+/// Returns a loan unpublished. `*loan` (moved) becomes NULL; NULL is permitted.
 ///
 /// # Safety
 /// `loan` is NULL or points to NULL or to an owned handle.
@@ -266,9 +266,9 @@ pub unsafe extern "C" fn dl_loan_drop(loan: *mut *mut dl_loan) {
     });
 }
 
-/// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or where
-/// the sample's number goes. Blocks only if the topic is reliable, at most `max_blocking_ms`. In a
-/// component's callback the sample inherits the origins of what the callback consumed.
+/// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or
+/// receives the sample's number. Blocks only if the topic is reliable, at most `max_blocking_ms`.
+/// In a component's callback the sample inherits the origins of what the callback consumed.
 ///
 /// # Safety
 /// `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
@@ -288,8 +288,8 @@ pub unsafe extern "C" fn dl_publisher_publish(
     })
 }
 
-/// Publishes a value (protobuf and object). Readers inside the process get the pointer, those
-/// outside its bytes, which are serialised once and only if there is such a reader.
+/// Publishes a value (protobuf and object). Readers inside the process get the pointer. Readers
+/// outside get its bytes, which are serialised once, and only if there is such a reader.
 ///
 /// `object` is moved, whatever the result, unless `vtable` is not valid; it must not be changed any
 /// more. `source_time_ns`: time of measurement, 0 if it is not a source. `sequence`: NULL, or
@@ -334,11 +334,11 @@ pub struct dl_publisher_stats {
     pub size: usize,
     /// Samples published.
     pub published: u64,
-    /// Unread samples inside the process that gave way to newer ones, over all subscriptions.
+    /// Unread samples inside the process that newer ones replaced, over all subscriptions.
     pub overwritten: u64,
     /// Values that were serialised for readers outside.
     pub serialised: u64,
-    /// Periods of the offered deadline that ended without a sample, from the first one on.
+    /// Periods of the offered deadline that ended without a sample, from the first sample on.
     pub deadlines_missed: u64,
 }
 
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn dl_publisher_poll_event(
     })
 }
 
-/// A sign of life for `DL_LIVELINESS_MANUAL_BY_TOPIC`; publishing is one too.
+/// Asserts liveliness for `DL_LIVELINESS_MANUAL_BY_TOPIC`. Publishing asserts it as well.
 ///
 /// # Safety
 /// `publisher` is NULL or a live handle.

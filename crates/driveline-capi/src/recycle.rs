@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Handles of loans and samples are used again, so that the data path does not allocate them.
 //!
-//! A thread keeps one empty handle of each kind for itself, which costs no atomic operation;
-//! whatever goes beyond it, or from one thread to another, passes through a queue.
+//! A thread keeps one empty handle of each kind for itself, which costs no atomic operation.
+//! Further handles, and handles that move between threads, pass through a queue.
 
 use crossbeam_queue::ArrayQueue;
 use std::cell::Cell;
@@ -78,8 +78,8 @@ impl<H: Handle> Recycler<H> {
     }
 }
 
-/// A handle that is empty already was given back before, against the contract: it is kept
-/// elsewhere, and two owners of one box would be two handles that are one. It is neither freed nor
+/// Leaks a handle that is already empty. It was returned twice, against the contract, and is kept
+/// elsewhere: with a second owner of the box, two handles would be one. So it is neither freed nor
 /// kept again.
 fn abandon<H>(handle: Box<H>) {
     std::mem::forget(handle);
@@ -144,7 +144,7 @@ mod tests {
         let handles: Vec<_> = (0..3).map(|_| OWN.fill(value.clone())).collect();
         let addresses: Vec<_> = handles.iter().map(|h| std::ptr::from_ref(&**h) as usize).collect();
         std::thread::spawn(move || handles.into_iter().for_each(|h| OWN.clear(h))).join().unwrap();
-        // One went with its thread.
+        // One handle ended with its thread.
         let again: Vec<_> = (0..2).map(|_| OWN.fill(value.clone())).collect();
         assert!(
             again.iter().all(|h| addresses[1..].contains(&(std::ptr::from_ref(&**h) as usize)))

@@ -103,7 +103,7 @@ pub struct dl_sample_header {
     pub payload_len: u64,
     /// XXH3-64 of the payload if `has_checksum`.
     pub checksum: u64,
-    /// 1 if the topic asks for checksums.
+    /// 1 if the topic requests checksums.
     pub has_checksum: u32,
     /// Number of origins, see `dl_sample_get_origin`.
     pub origin_count: u32,
@@ -135,7 +135,7 @@ pub struct dl_origin {
     pub communication_ns: i64,
     /// From the start of a callback (at the source: from the source time) to the publish, summed.
     pub computation_ns: i64,
-    /// Data lay ready until something else had it read, summed.
+    /// Time that data waited until a timer or another input caused it to be read, summed.
     pub idle_ns: i64,
 }
 
@@ -218,8 +218,8 @@ pub unsafe extern "C" fn dl_sample_get_origin(
     })
 }
 
-/// The payload's bytes, where they lie. Borrowed: valid until the handle is dropped. A value that
-/// came as a pointer is serialised into memory of this handle at the first call, which allocates.
+/// The payload's bytes, in place. Borrowed: valid until the handle is dropped. A value that came as
+/// a pointer is serialised into memory of this handle at the first call, which allocates.
 ///
 /// # Safety
 /// `sample` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
@@ -238,9 +238,8 @@ pub unsafe extern "C" fn dl_sample_payload(
     })
 }
 
-/// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL and the
-/// payload's bytes are what there is. Borrowed: valid until the handle is dropped; not to be
-/// changed.
+/// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL, and the
+/// payload has the bytes. Borrowed: valid until the handle is dropped; not to be changed.
 ///
 /// # Safety
 /// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid
@@ -313,8 +312,8 @@ unsafe fn type_name<'a>(type_id: *const c_char) -> Outcome<&'a CStr> {
     Ok(unsafe { CStr::from_ptr(type_id) })
 }
 
-/// A second handle to the same message; no payload is copied, and the reader is charged for it
-/// once. `*clone`: owned.
+/// A second handle to the same message; no payload is copied, and it counts as held once. `*clone`:
+/// owned.
 ///
 /// # Safety
 /// `sample` is NULL or a live handle; `clone` is NULL or valid for writing.
@@ -332,7 +331,7 @@ pub unsafe extern "C" fn dl_sample_clone(
     })
 }
 
-/// Gives a sample back. `*sample` (moved) becomes NULL; NULL is permitted.
+/// Releases a sample. `*sample` (moved) becomes NULL; NULL is permitted.
 ///
 /// # Safety
 /// `sample` is NULL or points to NULL or to an owned handle.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clients and services: a request to the one server of a name, and one answer to the one who
-//! asked.
+//! Clients and services: a client sends a request to the one server of a name and receives one
+//! answer.
 
 use crate::context::dl_node;
 use crate::exclusive::{Exclusive, Inside};
@@ -15,7 +15,7 @@ use driveline::{AnswerError, CallError, EndpointError, ServiceError, Severity};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
-/// Asks the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`.
+/// Calls the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`.
 /// Responses outlive it.
 pub struct dl_client {
     raw: Exclusive<RawClient>,
@@ -140,7 +140,7 @@ fn time(timeout_ns: u64) -> Duration {
     Duration::from_nanos(timeout_ns)
 }
 
-/// Waits until exactly one server is there (`*ready` = 1) or the time is over (0). Blocks.
+/// Waits until exactly one server exists (`*ready` = 1) or the time-out has passed (0). Blocks.
 ///
 /// # Safety
 /// `client` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -182,10 +182,10 @@ pub unsafe extern "C" fn dl_client_loan(
 
 /// Sends a request and waits for its response, at most `timeout_ns`. `*loan` (moved) becomes NULL,
 /// whatever the result. `*response`: NULL after an error, else owned by the caller, to be given to
-/// `dl_sample_drop`. `was_taken`: NULL, or where it is said after `DL_ERROR_TIMED_OUT` and
-/// `DL_ERROR_PEER_GONE` whether the server had taken the request (1: it may have been executed). In
-/// a component's callback the request inherits what the callback has consumed, and the response
-/// counts as read. Blocks.
+/// `dl_sample_drop`. `was_taken`: NULL, or receives, after `DL_ERROR_TIMED_OUT` and
+/// `DL_ERROR_PEER_GONE`, whether the server had taken the request (1: it may have been executed).
+/// In a component's callback the request inherits the origins of the samples that the callback has
+/// consumed, and the response counts as read. Blocks.
 ///
 /// # Safety
 /// `client` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn dl_service_drop(service: *mut *mut dl_service) {
 }
 
 /// Logs clients that are matched, end, or do not match, with the reason. The clients' processes log
-/// it themselves; here no other code does.
+/// these events themselves; in this process no other code does.
 fn emit_events(service: &mut RawService) {
     while let Some(event) = service.poll_event() {
         let service = service.service().as_str();
@@ -319,8 +319,8 @@ fn emit_events(service: &mut RawService) {
     }
 }
 
-/// Waits until something comes that may be a request (`*ready` = 1) or the time is over (0).
-/// `timeout_ns`: negative waits for ever. Blocks.
+/// Waits until a sample that may be a request arrives (`*ready` = 1) or the time-out has passed
+/// (0). `timeout_ns`: negative waits for ever. Blocks.
 ///
 /// # Safety
 /// `service` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -450,7 +450,8 @@ pub unsafe extern "C" fn dl_responder_send_object(
     })
 }
 
-/// Says no. `*responder` (moved) becomes NULL; the client gets the text, cut to 1024 bytes.
+/// Refuses a request. `*responder` (moved) becomes NULL; the client gets the text, cut to 1024
+/// bytes.
 ///
 /// # Safety
 /// `responder` is NULL or points to NULL or to an owned handle; `reason` is NULL or NUL-terminated.

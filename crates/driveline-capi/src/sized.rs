@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Structs that grow from release to release (`docs/adr/0005-c-abi.md`).
 //!
-//! Such a struct begins with its size as its maker knows it. It always has the fields of its first
-//! release; later ones are only appended. The reader takes the part that both know.
+//! Such a struct begins with its size in the release of its maker. It always has the fields of its
+//! first release; later ones are only appended. The reader takes the part that both know.
 
 use crate::status::*;
 
-/// A struct whose first field is its size in bytes, as its maker knows it.
+/// A struct whose first field is its size in bytes, in the release of its maker.
 ///
 /// # Safety
 /// Implementors are `repr(C)`, start with `size: usize`, and all-zero bytes are a valid value.
@@ -17,7 +17,7 @@ pub(crate) unsafe trait SizedStruct: Copy {
     const FIRST: usize;
 }
 
-/// More is no struct of any release.
+/// Maximum size of such a struct in any release.
 const MOST: usize = 4096;
 
 /// The size that the maker of a struct has written into it.
@@ -38,8 +38,8 @@ unsafe fn size_of_given<T: SizedStruct>(name: &str, given: *const T) -> Outcome<
     )))
 }
 
-/// Reads the part of a struct that we know; the rest is zero. For tables of functions: what a newer
-/// maker offers besides is not called.
+/// Reads the part of a struct that this release knows; the rest is zero. For tables of functions:
+/// additional functions of a newer maker are not called.
 ///
 /// # Safety
 /// `given` is NULL or points to `given->size` readable bytes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Status, its detail, and what every function does at the border.
+//! Status, its detail, and the checks that every C function makes.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
@@ -25,7 +25,7 @@ pub enum dl_status {
     DL_ERROR_TOO_LONG = 5,
     /// All loans are out, or samples that readers hold occupy all buffers.
     DL_ERROR_LOANS_OUT = 6,
-    /// The subscription holds as many samples as it may.
+    /// The subscription holds as many samples as permitted.
     DL_ERROR_HELD_LIMIT = 7,
     /// The topic carries another kind of payload, or the loan is another publisher's.
     DL_ERROR_WRONG_KIND = 8,
@@ -35,7 +35,7 @@ pub enum dl_status {
     DL_ERROR_ENCODE = 10,
     /// Bytes could not be read as the type that they should have.
     DL_ERROR_DECODE = 11,
-    /// The kernel refused what waiting needs.
+    /// The kernel refused a resource for waiting.
     DL_ERROR_WAIT = 12,
     /// There is no such parameter, or it has another type.
     DL_ERROR_PARAMETER = 13,
@@ -56,10 +56,10 @@ pub enum dl_status {
     DL_ERROR_SERVER_BUSY = 20,
     /// No response within the time-out.
     DL_ERROR_TIMED_OUT = 21,
-    /// The other end of a service went away: the server without a response, or the client that
-    /// would have had the answer.
+    /// The other end of a service has ended: the server without a response, or the client that was
+    /// to get the answer.
     DL_ERROR_PEER_GONE = 22,
-    /// The server refused, let the request go, or has no room; the text is its own.
+    /// The server refused, dropped the request, or has no room; the text is the server's.
     DL_ERROR_REFUSED = 23,
     /// A blocking call would wait for a server that the calling thread keeps from running.
     DL_ERROR_WOULD_DEADLOCK = 24,
@@ -75,7 +75,7 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// A failure on its way over the border.
+/// A failure to be returned to C.
 pub(crate) struct Failure {
     pub(crate) status: dl_status,
     pub(crate) text: String,
@@ -142,7 +142,7 @@ pub(crate) fn take_last_error() -> Option<String> {
 
 /// The text of the calling thread's last failure; empty if there was none. Never NULL.
 ///
-/// Borrowed: valid until the thread's next call that fails. Successful calls leave it alone.
+/// Borrowed: valid until the thread's next call that fails. Successful calls do not change it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dl_last_error() -> *const c_char {
     guard_value(c"".as_ptr(), || {
@@ -150,7 +150,7 @@ pub extern "C" fn dl_last_error() -> *const c_char {
     })
 }
 
-/// Sets the text that `dl_last_error()` gives on this thread. For callbacks that report failure,
+/// Sets the text that `dl_last_error()` returns on this thread. For callbacks that report failure,
 /// such as a component's.
 ///
 /// # Safety

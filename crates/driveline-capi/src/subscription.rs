@@ -149,8 +149,8 @@ unsafe fn read(
     })
 }
 
-/// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL once
-/// the time is over. A sample that has expired does not end the wait. `timeout_ns`, `mode` and
+/// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL if the
+/// time-out passes first. A sample that has expired does not end the wait. `timeout_ns`, `mode` and
 /// `spin_ns` as for `dl_subscription_wait`. Blocks.
 ///
 /// # Safety
@@ -191,10 +191,10 @@ fn wait_arguments(
     Ok((u64::try_from(timeout_ns).ok().map(Duration::from_nanos), mode))
 }
 
-/// Waits until a sample is unread (`*ready` = 1) or the time is over (0). `timeout_ns`: negative
-/// waits for ever. `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A sample
-/// that has expired ends the wait as well, and the next read returns none:
-/// `dl_subscription_receive` waits on. Blocks.
+/// Waits until a sample is unread (`*ready` = 1) or the time-out has passed (0). `timeout_ns`:
+/// negative waits for ever. `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A
+/// sample that has expired ends the wait as well, and the next read returns none;
+/// `dl_subscription_receive` continues to wait in this case. Blocks.
 ///
 /// # Safety
 /// `subscription` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -271,8 +271,7 @@ pub struct dl_subscription_stats {
     /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by
     /// a read of the newest.
     pub overwritten: u64,
-    /// As `missed`, on an input of a component that does not trigger, of which only the newest
-    /// sample is wanted.
+    /// Replaced samples of an input that does not trigger its component: only the newest is wanted.
     pub superseded: u64,
     /// Samples whose header, checksum or index made no sense.
     pub corrupt: u64,
@@ -283,18 +282,18 @@ pub struct dl_subscription_stats {
     pub lost_on_the_way: u64,
     /// Samples that can be read now.
     pub not_read: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the
-    /// newest one that came: the sum is that of what is known.
+    /// Number of publishers of other hosts whose samples after the newest one that arrived are not
+    /// known, and are not in the sum.
     pub uncounted: u64,
-    /// Reason of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
+    /// Reason for one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
     /// back, or came back without it; 3 it ended, and its last number was not announced; 4 the
     /// gateway here gave its place to another publisher; 5 the gateway here has ended; others: a
     /// reason of a later release.
     pub uncounted_reason: u64,
-    /// Periods of the requested deadline that ended without a sample, from the first one on. In no
-    /// sum of samples.
+    /// Periods of the requested deadline that ended without a sample, from the first sample on. Not
+    /// part of the sum.
     pub deadlines_missed: u64,
-    /// Samples that came while the component was inactive.
+    /// Samples that arrived while the component was inactive.
     pub inactive: u64,
     /// Samples of publishers that stood by for a stronger one.
     pub standby: u64,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unit tests of components without processes: what the C++ header `driveline/testing.hpp` is made
-//! of.
+//! Unit tests of components without processes: the base of the C++ header `driveline/testing.hpp`.
 
 use crate::component::dl_component_library;
 use crate::exclusive::{Exclusive, Inside};
@@ -20,7 +19,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Most publishers to the inputs of one test.
+/// Maximum number of publishers to the inputs of one test.
 const MAX_PUBLISHERS: usize = 1024;
 
 /// A component under test. One thread at a time; a second one gets `DL_ERROR_BUSY`.
@@ -60,8 +59,8 @@ thread_local! {
     static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The present, in nanoseconds: that of the test whose component calls or that the thread has
-/// entered, else of `CLOCK_MONOTONIC`. Does not block or allocate; any thread.
+/// Returns the present time in nanoseconds: on the clock of the test whose component calls or that
+/// the thread has entered, else on `CLOCK_MONOTONIC`. Does not block or allocate; any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn dl_now_ns() -> u64 {
     MonotonicNs::now().0
@@ -69,8 +68,8 @@ pub extern "C" fn dl_now_ns() -> u64 {
 
 /// Brings a component up for a test: it is constructed, and its `init` has returned. `library`: the
 /// classes of this program, as `driveline_component_entry` returns them; or NULL, and `path` is
-/// that of a component library. `class_name`: NULL if there is one class only. `settings`: what a
-/// graph would say about the component, in YAML, such as `{parameters: {low: 40}, trigger: {kind:
+/// that of a component library. `class_name`: NULL if there is one class only. `settings`: the
+/// component's settings as in a graph, in YAML, such as `{parameters: {low: 40}, trigger: {kind:
 /// timer, period_ms: 100}, inputs: {image: {qos: {depth: 4}}}, max_payload: 8 MiB}`; NULL for
 /// nothing. `*test`: owned by the caller, to be given to `dl_test_drop`.
 ///
@@ -296,7 +295,7 @@ pub unsafe extern "C" fn dl_test_missed(
     })
 }
 
-/// 1 if the component has said that its work is done, else 0.
+/// Returns 1 if the component has reported that its work is done, else 0.
 ///
 /// # Safety
 /// `test` is NULL or a live handle.

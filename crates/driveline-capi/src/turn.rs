@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Exclusive turn: a word that one thread has at a time; a second one is refused, it never waits.
+//! Exclusive turn: a word that one thread owns at a time; a second thread is refused and never
+//! waits.
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -15,7 +16,7 @@ use loom::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// See the module.
+/// State of the turn; see the module.
 #[derive(Debug)]
 pub(crate) struct Turn(AtomicBool);
 
@@ -30,7 +31,8 @@ impl Turn {
         Self(AtomicBool::new(false))
     }
 
-    /// True: the turn is the caller's until it gives it back. Does not block.
+    /// Takes the turn. Returns true if the caller owns it now, until [`Self::give_back`]. Does not
+    /// block.
     #[inline]
     pub(crate) fn take(&self) -> bool {
         // Acquire pairs with the Release of the previous owner: its writes are visible. A refused
@@ -38,7 +40,7 @@ impl Turn {
         self.0.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 
-    /// For the one who has it.
+    /// Releases the turn. Only for its owner.
     #[inline]
     pub(crate) fn give_back(&self) {
         self.0.store(false, Release);

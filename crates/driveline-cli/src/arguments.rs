@@ -474,7 +474,10 @@ pub(crate) struct Mode {
     #[arg(long, conflicts_with = "mode")]
     pub(crate) names: bool,
     /// Seconds to wait for the end of the switch
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds, requires = "mode")]
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60",
+        value_parser = seconds, requires = "mode"
+    )]
     pub(crate) timeout: Duration,
 }
 
@@ -483,7 +486,10 @@ pub(crate) struct Stop {
     #[command(flatten)]
     pub(crate) which: WhichRun,
     /// Seconds to wait for the end
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds)]
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60",
+        value_parser = seconds
+    )]
     pub(crate) timeout: Duration,
 }
 
@@ -495,7 +501,10 @@ pub(crate) struct Health {
     #[arg(long, value_name = "STATE")]
     pub(crate) wait: Option<WaitFor>,
     /// Seconds to wait
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds, requires = "wait")]
+    #[arg(
+        long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60",
+        value_parser = seconds, requires = "wait"
+    )]
     pub(crate) timeout: Duration,
 }
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From what a container gets to the arguments of an engine: nothing but text.
+//! Converts the settings of a container to the arguments of an engine.
 
 use crate::engine::EngineKind;
 use driveline_graph::{Cpus, Mount};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Bytes of a container's output that the engine keeps.
+/// Maximum size of the output that the engine keeps for a container.
 pub(crate) const LOG_SIZE: &str = "10m";
-/// Processes and threads of a container.
+/// Maximum number of processes and threads of a container.
 pub(crate) const MOST_PROCESSES: u32 = 4096;
 
-/// A container, without its image's own defaults.
+/// Settings of a container, without the defaults of its image.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Container {
     /// Name, unique on this engine.
     pub name: String,
-    /// Name of the host inside.
+    /// Host name inside the container.
     pub hostname: String,
     /// Image.
     pub image: String,
@@ -38,17 +38,17 @@ pub struct Container {
     pub groups: Vec<u32>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Seccomp profile; the engine's own without one.
+    /// Seccomp profile; `None` for the engine's own.
     pub seccomp: Option<PathBuf>,
-    /// Its threads ask for real-time scheduling.
+    /// True if its threads request real-time scheduling.
     pub real_time: bool,
-    /// The user of a rootless engine is the same inside and outside.
+    /// True if the user of a rootless engine is the same inside and outside the container.
     pub keep_user: bool,
 }
 
-/// Arguments that start a container in the background, with as few rights as it can have: no root
-/// user, no capability, a read-only root, no network, and namespaces of its own. The engine removes
-/// it at its end and never restarts it.
+/// Returns the arguments that start a container in the background with minimal rights: no root
+/// user, no capability, a read-only root, no network, and its own namespaces. The engine removes it
+/// at its end and never restarts it.
 #[must_use]
 pub fn run_arguments(kind: EngineKind, container: &Container) -> Vec<String> {
     let c = container;
@@ -76,11 +76,11 @@ pub fn run_arguments(kind: EngineKind, container: &Container) -> Vec<String> {
         option("userns", "keep-id".into());
     }
     if c.real_time && kind == EngineKind::Podman {
-        // Ambient for a user that is not root; Docker gives such users none.
+        // Podman makes it an ambient capability for a user that is not root; Docker does not.
         option("cap-add", "SYS_NICE".into());
     }
     if kind == EngineKind::Docker {
-        // Podman has them with a read-only root.
+        // Podman mounts these by default with a read-only root.
         option("tmpfs", "/tmp:rw,nosuid,nodev,size=64m".into());
         option("tmpfs", "/run:rw,nosuid,nodev,size=16m".into());
     }
@@ -91,7 +91,8 @@ pub fn run_arguments(kind: EngineKind, container: &Container) -> Vec<String> {
     }
     if let Some(memory) = c.memory {
         option("memory", memory.to_string());
-        // Otherwise as much again could be swapped out, which would hide what a module needs.
+        // Otherwise the same amount could be swapped out, which would hide the memory use of a
+        // module.
         option("memory-swap", memory.to_string());
     }
     for device in &c.devices {
@@ -110,14 +111,14 @@ pub fn run_arguments(kind: EngineKind, container: &Container) -> Vec<String> {
         option("label", format!("{name}={value}"));
     }
     a.push("--read-only".into());
-    // Whatever entry point the image has.
+    // Overrides the entry point of the image.
     a.push(format!("--entrypoint={}", c.command.first().map_or("", String::as_str)));
     a.push(c.image.clone());
     a.extend(c.command.iter().skip(1).cloned());
     a
 }
 
-/// Numbers of CPUs as engines and the kernel take them.
+/// Returns CPU numbers in the format of engines and the kernel.
 pub(crate) fn cpu_list(set: &[u32]) -> String {
     set.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }

@@ -11,7 +11,7 @@ use driveline_shm::reserved_bytes;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Memory of a module besides its outputs: program, libraries, stacks.
+/// Memory of a module in addition to its outputs: program, libraries, stacks.
 const BESIDES: u64 = 8 << 20;
 
 /// Checks a graph against this machine and its engine. Asks the engine for images, and `ldd` for
@@ -128,7 +128,7 @@ fn online_cpus() -> Option<u32> {
     text.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 
-/// `last`: greatest number of a CPU of this machine.
+/// Checks the CPUs of a module. `last` is the highest CPU number of this machine.
 fn cpu_mistake(module: &ResolvedModule, last: Option<u32>) -> Option<Diagnostic> {
     let Some(Cpus::Set(set)) = &module.deployment.cpus else { return None };
     let last = last?;
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_limit_below_what_outputs_reserve_is_explained_with_its_line() {
         let (g, _dir) = graph("    memory: 64 MiB\n");
-        // 15 slots of 8 MiB, as the camera of the demonstration.
+        // 15 slots of 8 MiB, like the camera of the demonstration.
         assert!(reserved(&g, &g.modules[0]) > 100 << 20, "{}", reserved(&g, &g.modules[0]));
         let text = text(&memory_mistake(&g, &g.modules[0]).unwrap());
         assert!(text.contains("g.yaml:7:") && text.contains("raise `memory:`"), "{text}");

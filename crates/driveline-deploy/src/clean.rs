@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Removes what launchers have left that are dead: containers with this product's labels, and
-//! directories of runs.
+//! Removes leftovers of dead launchers: containers with Driveline's labels, and directories of
+//! runs.
 
 use crate::engine::{Engine, EngineError};
 use crate::label;
 use crate::run_directory::{PARENT, has_launcher, is_of_a_run};
 use std::path::{Path, PathBuf};
 
-/// Result of a cleaning: the removed objects.
+/// Result of [`clean`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Names of containers.
+    /// Names of the removed containers.
     pub containers: Vec<String>,
-    /// Directories.
+    /// The removed directories.
     pub directories: Vec<PathBuf>,
-    /// Runs that go on, by their directories.
+    /// Directories of the runs with a living launcher.
     pub living: Vec<PathBuf>,
 }
 
-/// Removes the containers of dead launchers, where there is an engine, and then their directories.
+/// Removes the containers of dead launchers, if there is an engine, and then their directories.
 /// Blocks.
 ///
 /// # Errors
-/// [`EngineError`] if the engine refuses something.
+/// [`EngineError`] if the engine refuses a command.
 pub fn clean(engine: Option<&Engine>) -> Result<Cleaned, EngineError> {
     let mut cleaned = Cleaned::default();
     if let Some(engine) = engine {
@@ -30,16 +30,16 @@ pub fn clean(engine: Option<&Engine>) -> Result<Cleaned, EngineError> {
         let listed = engine.ask(&["ps", "--all", "--quiet", "--filter", &filter])?;
         let format =
             format!("{{{{.Name}}}}\t{{{{index .Config.Labels \"{}\"}}}}", label::DIRECTORY);
-        let mut told = String::new();
+        let mut output = String::new();
         for id in listed.split_whitespace() {
             match engine.ask(&["container", "inspect", "--format", &format, id]) {
-                Ok(line) => told += &line,
-                // It has ended meanwhile.
+                Ok(line) => output += &line,
+                // The container has ended in the meantime.
                 Err(EngineError::Refused { .. }) => {}
                 Err(e) => return Err(e),
             }
         }
-        let listed = told;
+        let listed = output;
         for name in orphans(&listed, has_launcher) {
             engine.ask(&["rm", "--force", &name])?;
             cleaned.containers.push(name);
@@ -59,8 +59,8 @@ pub fn clean(engine: Option<&Engine>) -> Result<Cleaned, EngineError> {
     Ok(cleaned)
 }
 
-/// Names of listed containers (`name<tab>directory` on each line) whose directory is that of a run
-/// without a launcher.
+/// Returns the names of listed containers (`name<tab>directory` on each line) whose run has no
+/// launcher.
 fn orphans(listed: &str, has_launcher: impl Fn(&Path) -> bool) -> Vec<String> {
     let orphan = |line: &str| {
         let (name, directory) = line.trim_end().split_once('\t')?;
@@ -80,7 +80,8 @@ mod tests {
     fn only_containers_of_dead_launchers_are_orphans() {
         let (dead, living) = ("d".repeat(32), "a".repeat(32));
         let listed = format!(
-            "/one\t/dev/shm/driveline-run-{dead}\ntwo\t/dev/shm/driveline-run-{living}\nthree\t/etc\nfour\t\nfive\n"
+            "/one\t/dev/shm/driveline-run-{dead}\ntwo\t/dev/shm/driveline-run-{living}\n\
+             three\t/etc\nfour\t\nfive\n"
         );
         let lives = |path: &Path| path.ends_with(format!("driveline-run-{living}"));
         assert_eq!(orphans(&listed, lives), ["one"]);

@@ -18,8 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Time between two questions to the engine whether a container that has not connected still
-/// exists.
+/// Interval at which the engine is asked whether a container that has not connected still exists.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Deployment of one module, for the report.
@@ -50,12 +49,12 @@ struct Run {
     images: BTreeMap<String, (String, ImageFacts)>,
     names: Mutex<BTreeMap<String, String>>,
     starts: AtomicU32,
-    /// The one container of all modules, once it runs.
+    /// The single container of all modules, once it runs.
     one: Mutex<Option<String>>,
 }
 
 impl Containers {
-    /// Of a run whose images the engine has.
+    /// Returns the containers of a run whose images the engine has.
     #[must_use]
     pub fn new(
         engine: Engine,
@@ -95,7 +94,7 @@ impl Containers {
         let filter = format!("label={}={}", label::RUN, self.0.shared.id);
         let listed = self.0.engine.ask(&["ps", "--all", "--quiet", "--filter", &filter])?;
         for id in listed.split_whitespace() {
-            // One that ends by itself meanwhile is removed by the engine.
+            // The engine itself removes a container that ends in the meantime.
             match self.0.engine.ask(&["rm", "--force", "--volumes", id]) {
                 Err(EngineError::Refused { text, .. }) if is_gone(&text) => {}
                 removed => drop(removed?),
@@ -117,7 +116,7 @@ impl Starter for Containers {
         let planned = self.0.plan.module(module.name.as_str()).cloned();
         let planned = planned.ok_or_else(|| io::Error::other("the module is not planned"))?;
         let number = self.0.starts.fetch_add(1, Ordering::Relaxed) + 1;
-        let (news, teller) = UnixStream::pair()?;
+        let (news, notifier) = UnixStream::pair()?;
         news.set_nonblocking(true)?;
         let state = Arc::new(State::default());
         let place = match self.0.plan.mode {
@@ -141,7 +140,7 @@ impl Starter for Containers {
             if let Some(end) = end {
                 *state.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
             }
-            let _ = (&teller).write_all(&[1]);
+            let _ = (&notifier).write_all(&[1]);
         })?;
         Ok(Box::new(started))
     }
@@ -156,7 +155,7 @@ impl Starter for Containers {
 struct State {
     end: Mutex<Option<StartedEnd>>,
     connected: AtomicBool,
-    /// The launcher does not want it any more.
+    /// True once the launcher has asked for its end.
     unwanted: AtomicBool,
 }
 
@@ -190,8 +189,8 @@ impl Started for StartedContainer {
     fn kill(&mut self) {
         self.state.unwanted.store(true, Ordering::Release);
         if self.run.plan.mode == Mode::One {
-            // Others run in the same container: the word to the module's own first process kills
-            // it.
+            // Other modules run in the same container. The message to the first process of the
+            // module makes it kill the module.
             return;
         }
         let names = self.run.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +204,7 @@ impl Started for StartedContainer {
 }
 
 impl Run {
-    /// Starts a module, and waits until it has connected; if it does not, says why.
+    /// Starts a module and waits until it has connected; otherwise returns the reason.
     fn bring_up(&self, module: &PlannedModule, number: u32, state: &State) -> Option<StartedEnd> {
         let failed =
             |cause: String| Some(StartedEnd { status: ExitStatus::from_raw(125 << 8), cause });
@@ -243,7 +242,7 @@ impl Run {
         }
     }
 
-    /// The one container is made for the first module that starts.
+    /// Starts a module in the single container, which is created for the first module.
     fn in_one(
         &self,
         module: &PlannedModule,
@@ -269,8 +268,8 @@ impl Run {
         !matches!(self.engine.ask(&state), Err(EngineError::Refused { .. }))
     }
 
-    /// Returns why a container has ended before it has connected. Its output is removed with it, so
-    /// that the program is started once more.
+    /// Returns the reason why a container ended before it connected. Its output was removed with
+    /// it, so this starts the program once more.
     fn diagnosis(&self, image: &str) -> String {
         let begin = "its container ended before its module had connected";
         let entry = format!("--entrypoint={HOST_IN_IMAGE}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Podman or Docker, by its command line.
+//! Podman or Docker, controlled by its command line.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub enum EngineKind {
 impl EngineKind {
     const ALL: [Self; 2] = [Self::Podman, Self::Docker];
 
-    /// Name of its program.
+    /// Returns the name of its program.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl EngineKind {
     }
 }
 
-/// A container engine that answers.
+/// A working container engine.
 #[derive(Clone, Debug)]
 pub struct Engine {
     kind: EngineKind,
@@ -40,7 +40,7 @@ pub struct Engine {
     directory: PathBuf,
 }
 
-/// The engine has refused something, or there is none.
+/// The engine refused a command, or there is no engine.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// No engine is installed.
@@ -49,26 +49,26 @@ pub enum EngineError {
          name one with --engine"
     )]
     None,
-    /// The named engine is no engine that is known, or is not installed.
+    /// The named engine is unknown or not installed.
     #[error("--engine {0}: no such program in PATH; install it, or name podman or docker")]
     Unknown(String),
-    /// It does not work.
+    /// The engine does not work.
     #[error("{program} does not work: {text}; `{program} info` says more")]
     Broken {
         /// The program.
         program: String,
-        /// Text of the engine.
+        /// Output of the engine.
         text: String,
     },
-    /// It has refused a command.
+    /// The engine refused a command.
     #[error("`{command}` failed: {text}")]
     Refused {
         /// The command, shortened.
         command: String,
-        /// Text of the engine.
+        /// Output of the engine.
         text: String,
     },
-    /// Its answer is not understood.
+    /// The engine's answer cannot be parsed.
     #[error("`{command}` says what is not understood: {source}")]
     Answer {
         /// The command.
@@ -91,7 +91,7 @@ pub enum EngineError {
 pub struct ImageFacts {
     /// Id: digest of the image's configuration, the same in every engine.
     pub id: String,
-    /// Digest of its manifest, where the engine has one.
+    /// Digest of its manifest, if the engine has one.
     pub digest: Option<String>,
     /// Architecture, in the words of Go: `amd64`, `arm64`.
     pub architecture: String,
@@ -121,8 +121,8 @@ struct InspectedConfig {
 }
 
 impl Engine {
-    /// The engine of this name, or the first one that works: Podman, then Docker. Starts it once;
-    /// blocks until it has answered.
+    /// Returns the engine of this name, or the first one that works: Podman, then Docker. Runs its
+    /// program once and blocks until it has answered.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -155,14 +155,14 @@ impl Engine {
         Self { kind, program, directory: "/".into() }
     }
 
-    /// With a directory in which its commands run. Podman's monitor of a container writes a file
+    /// Sets the directory in which its commands run. Podman's monitor of a container writes a file
     /// `oom` into it when the container reaches its memory limit.
     #[must_use]
     pub fn in_directory(self, directory: &Path) -> Self {
         Self { directory: directory.to_owned(), ..self }
     }
 
-    /// An engine that is not asked, for tests.
+    /// Returns an engine that runs no commands, for tests.
     #[cfg(test)]
     pub(crate) fn of_kind(kind: EngineKind) -> Self {
         Self::new(kind, kind.name().into())
@@ -174,12 +174,12 @@ impl Engine {
         self.kind
     }
 
-    /// A command line, for people and for starting it.
+    /// Returns the command with these arguments, to show or to start.
     #[must_use]
     pub fn command(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(&self.directory).stdin(Stdio::null());
-        // The engine must not be stopped with the launcher by Ctrl-C on a terminal.
+        // Ctrl-C on a terminal must stop the launcher only, not the engine.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command
     }
@@ -188,7 +188,7 @@ impl Engine {
         let version = ["version", "--format", "{{.Client.Version}} {{.Server.Version}}"];
         let arguments: Vec<&str> = match self.kind {
             EngineKind::Podman => vec!["info", "--format", "{{.Version.Version}}"],
-            // The client alone would answer without its daemon.
+            // The client would answer even without its daemon.
             EngineKind::Docker => version.to_vec(),
         };
         match self.ask(&arguments) {
@@ -200,10 +200,10 @@ impl Engine {
         }
     }
 
-    /// Runs a command and returns what it prints. Blocks.
+    /// Runs a command and returns its output. Blocks.
     ///
     /// # Errors
-    /// [`EngineError`], with what it writes to standard error.
+    /// [`EngineError`], with its standard error.
     pub fn ask<S: AsRef<str>>(&self, arguments: &[S]) -> Result<String, EngineError> {
         let arguments: Vec<String> = arguments.iter().map(|a| a.as_ref().to_owned()).collect();
         let out = self.command(&arguments).output().map_err(|source| EngineError::Start {
@@ -261,7 +261,7 @@ fn is_missing(text: &str) -> bool {
     ["no such image", "image not known", "no such object"].iter().any(|part| text.contains(part))
 }
 
-/// The last lines of what it said, without what it warns of each time.
+/// Returns the last lines of an output, without the warnings that every command prints.
 pub(crate) fn said(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text
@@ -291,8 +291,15 @@ mod tests {
 
     #[test]
     fn facts_of_an_image_are_read_from_both_engines() {
-        let podman = r#"[{"Id":"ab","Digest":"sha256:12","RepoTags":["x"],"RepoDigests":["localhost/x@sha256:12"],"Architecture":"amd64","Config":{"Labels":{"a":"b"}}}]"#;
-        let docker = r#"[{"Id":"sha256:ab","RepoDigests":[],"Architecture":"arm64","Config":{"Labels":null}}]"#;
+        let podman = concat!(
+            r#"[{"Id":"ab","Digest":"sha256:12","RepoTags":["x"],"#,
+            r#""RepoDigests":["localhost/x@sha256:12"],"Architecture":"amd64","#,
+            r#""Config":{"Labels":{"a":"b"}}}]"#,
+        );
+        let docker = concat!(
+            r#"[{"Id":"sha256:ab","RepoDigests":[],"Architecture":"arm64","#,
+            r#""Config":{"Labels":null}}]"#,
+        );
         let facts = facts_of(podman).unwrap().unwrap();
         assert_eq!((facts.id.as_str(), facts.digest.as_deref()), ("ab", Some("sha256:12")));
         assert_eq!(facts.labels["a"], "b");

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The modules of a graph in containers: the same graph, table, report and exit codes as bare.
+//! Runs the modules of a graph in containers: with the same graph, table, report and exit codes as
+//! without containers.
 //!
-//! - [`Engine`]: Podman or Docker, by its command line; nothing of Driveline has to run first;
-//! - [`Plan`]: from a resolved graph to what each container gets, and to the arguments of the
-//!   engine;
-//! - [`image`]: images from a module's libraries, without a registry and without building anything;
-//! - [`Containers`]: starts them for the launcher; [`RunDirectory`]: what they share, removed after
-//!   the run;
+//! - [`Engine`]: Podman or Docker, controlled by its command line; no service of Driveline has to
+//!   run first;
+//! - [`Plan`]: settings of each container of a resolved graph, and the arguments of the engine;
+//! - [`image`]: images from a module's libraries, without a registry and without a build;
+//! - [`Containers`]: starts them for the launcher; [`RunDirectory`]: the directory that they share,
+//!   removed after the run;
 //! - [`manifest`]: the same graph as files for orchestrators;
 //! - [`template`]: files for an image of a user's own library;
-//! - [`check`]: what keeps a graph from being deployed here, with place and remedy;
-//! - [`seccomp`]: the engine's profile with the one system call that it lacks;
-//! - [`clean`]: removes what launchers have left that are dead.
+//! - [`check`]: conditions that prevent the deployment of a graph on this machine, with place and
+//!   remedy;
+//! - [`seccomp`]: the engine's profile, extended by a missing system call;
+//! - [`clean`]: removes leftovers of dead launchers.
 //!
-//! Which process says what to which: `docs/protocols/deployment.md`. Not here: the launcher
+//! The protocol between the processes: `docs/protocols/deployment.md`. Not here: the launcher
 //! (`driveline-runtime`).
 
 mod arguments;
@@ -40,11 +42,11 @@ pub const DOMAIN_IN_CONTAINER: &str = "/run/driveline/domain";
 pub const ACCOUNT_IN_CONTAINER: &str = "/run/driveline/account";
 /// The program that runs modules, in every image.
 pub const HOST_IN_IMAGE: &str = "/opt/driveline/bin/driveline-host";
-/// The command line, in the image of the collector.
+/// The command-line tool, in the image of the collector.
 pub const CLI_IN_IMAGE: &str = "/opt/driveline/bin/driveline";
-/// Component libraries in images that are made here.
+/// Component libraries in images that this crate creates.
 pub const COMPONENTS_IN_IMAGE: &str = "/opt/driveline/components";
-/// User of modules where the launcher is root and the graph names none.
+/// User of modules if the launcher is root and the graph names none.
 pub const DEFAULT_USER: u32 = 65_532;
 
 /// Labels of containers.
@@ -55,6 +57,6 @@ pub mod label {
     pub const DIRECTORY: &str = "org.driveline.directory";
     /// Name of the graph.
     pub const GRAPH: &str = "org.driveline.graph";
-    /// The module; none where all share one container.
+    /// The module; absent if all modules share one container.
     pub const MODULE: &str = "org.driveline.module";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a resolved graph to what each container of it gets. Nothing is started here.
+//! Computes the settings of each container of a resolved graph. Nothing is started here.
 
 use crate::arguments::{Container, cpu_list};
 use crate::{
@@ -14,18 +14,18 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Environment variables of the launcher that its modules get, too.
+/// Environment variables of the launcher that are passed to its modules.
 const PASSED_ON: [&str; 3] = ["DRIVELINE_LOG", "RUST_BACKTRACE", "TZ"];
-/// Directories of the system, of which nothing is mounted only because a parameter names it.
+/// Directories of the system. Paths in them are not mounted only because a parameter names them.
 const SYSTEM: [&str; 10] =
     ["/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sys", "/usr"];
 
 /// Assignment of modules to containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// All modules in one container, a process each.
+    /// All modules in one container, each in its own process.
     One,
-    /// A container for each module.
+    /// Each module in its own container.
     Each,
 }
 
@@ -40,9 +40,9 @@ pub struct Plan {
     pub file: PathBuf,
     /// Assignments `component.parameter=value`.
     pub set: Vec<String>,
-    /// Time in which a module must stop.
+    /// Maximum time for a module to stop.
     pub stop_within: Duration,
-    /// The engine runs as this user and not as root.
+    /// True if the engine runs as this user and not as root.
     pub rootless: bool,
     /// User of modules for which the graph names none.
     pub default_user: u32,
@@ -57,13 +57,13 @@ pub struct PlannedModule {
     pub name: String,
     /// User id.
     pub user: u32,
-    /// The graph's image; without one, it is made of `libraries`.
+    /// The image that the graph names; `None` if one is created from `libraries`.
     pub image: Option<String>,
     /// Component libraries.
     pub libraries: Vec<PathBuf>,
     /// Environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Files and directories: of the graph, of its parameters, and what the graph names.
+    /// Files and directories of the graph and of its parameters, and those that the graph names.
     pub mounts: Vec<Mount>,
     /// CPUs.
     pub cpus: Option<Cpus>,
@@ -71,7 +71,7 @@ pub struct PlannedModule {
     pub memory: Option<u64>,
     /// Devices.
     pub devices: Vec<String>,
-    /// An executor asks for a real-time class.
+    /// True if an executor requests a real-time class.
     pub real_time: bool,
 }
 
@@ -91,7 +91,7 @@ pub struct Shared {
 }
 
 impl Plan {
-    /// For a graph whose libraries were found. Looks at files that parameters name.
+    /// Returns the plan for a graph whose libraries were found. Checks files that parameters name.
     #[must_use]
     pub fn new(graph: &ResolvedGraph, mode: Mode, set: &[String], stop_within: Duration) -> Self {
         let own = rustix::process::geteuid().as_raw();
@@ -100,8 +100,7 @@ impl Plan {
         Self { rootless: own != 0, ..plan }
     }
 
-    /// As [`Plan::new`], with this user where the graph names none, and an engine that runs as
-    /// root.
+    /// As [`Plan::new`], with this user if the graph names none, and an engine that runs as root.
     pub(crate) fn for_user(
         graph: &ResolvedGraph,
         mode: Mode,
@@ -124,19 +123,19 @@ impl Plan {
         }
     }
 
-    /// The module of a name.
+    /// Returns the module of a name.
     #[must_use]
     pub fn module(&self, name: &str) -> Option<&PlannedModule> {
         self.modules.iter().find(|m| m.name == name)
     }
 
-    /// The user of each module.
+    /// Returns the user of each module.
     #[must_use]
     pub fn users(&self) -> BTreeMap<String, u32> {
         self.modules.iter().map(|m| (m.name.clone(), m.user)).collect()
     }
 
-    /// Program and arguments of a module's first process.
+    /// Returns program and arguments of a module's first process.
     #[must_use]
     pub fn command(&self, module: &PlannedModule, account: &str) -> Vec<String> {
         let mut command: Vec<String> = [
@@ -161,7 +160,7 @@ impl Plan {
         command
     }
 
-    /// The container of a module. `number`: how often it was started.
+    /// Returns the container of a module. `number` counts its starts.
     #[must_use]
     pub fn container(
         &self,
@@ -204,7 +203,7 @@ impl Plan {
         }
     }
 
-    /// The one container of all modules; they are started in it one by one.
+    /// Returns the single container of all modules; they are started in it one by one.
     #[must_use]
     pub fn one_container(&self, image: &str, shared: &Shared, number: u32) -> Container {
         let mut mounts = vec![
@@ -244,7 +243,7 @@ impl Plan {
         }
     }
 
-    /// Arguments that start a module in the one container.
+    /// Returns the arguments that start a module in the single container.
     #[must_use]
     pub fn exec_arguments(&self, module: &PlannedModule, container: &str) -> Vec<String> {
         let mut a: Vec<String> = ["exec", "--detach", "--user"].map(str::to_owned).into();
@@ -276,7 +275,7 @@ fn planned(module: &ResolvedModule, files: &[PathBuf], default_user: u32) -> Pla
     mounts.extend(deployment.mounts.iter().cloned());
     let texts = module.components.iter().flat_map(|c| c.parameters.values());
     for path in texts.filter_map(named_file) {
-        // Not what is mounted already, or lies in something that is.
+        // Skip paths that are mounted already, or are inside a mounted directory.
         if !mounts.iter().any(|m| path.starts_with(&m.target)) {
             mounts.push(read_only(&path));
         }
@@ -299,8 +298,8 @@ fn planned(module: &ResolvedModule, files: &[PathBuf], default_user: u32) -> Pla
     }
 }
 
-/// The file or directory that a parameter names, if it is an absolute path of one that exists, not
-/// of the system itself.
+/// Returns the file or directory that a parameter names, if it is an absolute path that exists and
+/// is not one of the system.
 fn named_file(value: &driveline::ParameterValue) -> Option<PathBuf> {
     let driveline::ParameterValue::Text(text) = value else { return None };
     let path = Path::new(text);
@@ -323,7 +322,8 @@ fn environment(module: &PlannedModule) -> BTreeMap<String, String> {
     all
 }
 
-/// Groups of devices, which only they admit as a rule (`video`, `render`).
+/// Returns the groups of devices, such as `video` and `render`, which are usually the only users
+/// with access.
 pub(crate) fn groups(devices: &[String]) -> Vec<u32> {
     let path = |device: &String| device.split(':').next().map(PathBuf::from);
     let mut groups: Vec<u32> = devices
@@ -342,7 +342,7 @@ fn together(modules: &[PlannedModule]) -> Option<Cpus> {
     for module in modules {
         match &module.cpus {
             Some(Cpus::Set(cpus)) => set.extend(cpus),
-            // A module without a set may run anywhere.
+            // A module without a CPU set may run on any CPU.
             _ => return None,
         }
     }
@@ -360,14 +360,14 @@ fn hostname(module: &str) -> String {
     plain(module).chars().take(63).collect()
 }
 
-/// A name with what engines allow.
+/// Returns a name with the characters that engines allow.
 pub(crate) fn plain(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     name.chars().map(allowed).collect()
 }
 
 impl PlannedModule {
-    /// Its CPUs for people.
+    /// Returns its CPUs as text for people.
     #[must_use]
     pub fn cpus_text(&self) -> Option<String> {
         self.cpus.as_ref().map(|c| match c {
@@ -480,7 +480,7 @@ mod tests {
         let c = plan.container(module, "localhost/mine:2", &shared(), 1);
         assert_eq!((c.user, c.memory, c.cpus), (1234, Some(64 << 20), Some(Cpus::Set(vec![1]))));
         assert!(c.mounts.iter().any(|m| m.target == Path::new("/maps")));
-        // Its own image knows where its libraries are.
+        // Its own image sets the path of its libraries.
         assert!(!c.environment.contains_key("DRIVELINE_COMPONENT_PATH"));
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that the containers of a run share with each other and with the launcher
+//! Directory of files that the containers of a run share with each other and with the launcher
 //! (`docs/protocols/deployment.md`).
 
 use driveline_types::EndpointId;
@@ -10,41 +10,41 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-/// Directory of the directories of runs.
+/// Parent directory of the directories of runs.
 pub(crate) const PARENT: &str = "/dev/shm";
-/// Beginning of their names.
+/// Prefix of their names.
 pub(crate) const PREFIX: &str = "driveline-run-";
-/// The file that a living launcher holds locked.
+/// File that a running launcher keeps locked.
 const LOCK: &str = "launcher";
 
-/// The directory of a run. Removed when it is dropped; what a killed launcher leaves,
-/// `driveline deploy clean` removes.
+/// The directory of a run. It is removed on drop; `driveline deploy clean` removes the directory of
+/// a killed launcher.
 #[derive(Debug)]
 pub struct RunDirectory {
     id: String,
     path: PathBuf,
-    /// It was there before the run.
+    /// True if it is kept after the run.
     stays: bool,
     _lock: File,
 }
 
 impl RunDirectory {
-    /// Makes it below `/dev/shm`, with a directory for the account of each module. `users`: the
-    /// user of each module. Makes files.
+    /// Creates it below `/dev/shm`, with a directory for the account of each module. `users` has
+    /// the user of each module.
     ///
     /// # Errors
-    /// If something cannot be made, or given to its user.
+    /// If a file or directory cannot be created, or its owner cannot be changed.
     pub fn new(users: &BTreeMap<String, u32>) -> io::Result<Self> {
         let id = EndpointId::random()?.to_string();
         let path = Path::new(PARENT).join(format!("{PREFIX}{id}"));
         Self::make(id, path, users)
     }
 
-    /// The directory in which modules that others start find their launcher: what is missing of it
-    /// is made, and it stays after the run. Makes files.
+    /// Returns the directory in which modules started by other programs find their launcher.
+    /// Creates its missing parts; it is kept after the run.
     ///
     /// # Errors
-    /// If something cannot be made, or another launcher uses it.
+    /// If a file or directory cannot be created, or another launcher uses it.
     pub fn attached(path: &Path, modules: &[&str]) -> io::Result<Self> {
         let named = |path: &Path, e: io::Error| {
             io::Error::new(e.kind(), format!("cannot prepare {}: {e}", path.display()))
@@ -74,12 +74,12 @@ impl RunDirectory {
         Ok(directory)
     }
 
-    /// Makes what is missing of the directory in which a collector finds modules that an
-    /// orchestrator starts, and gives each part to its user. `collector`: user of the collector.
-    /// Can be repeated; removes nothing. Needs root.
+    /// Creates the missing parts of the directory in which a collector finds modules that an
+    /// orchestrator starts, and sets the owner of each part. `collector` is the user of the
+    /// collector. It can be repeated, removes nothing, and needs root.
     ///
     /// # Errors
-    /// If something cannot be made, or given to its user.
+    /// If a file or directory cannot be created, or its owner cannot be changed.
     pub fn prepare(path: &Path, collector: u32, users: &BTreeMap<String, u32>) -> io::Result<()> {
         let owned = |path: &Path, user: u32, group: u32, mode: u32| {
             given(path, user, group, mode).map_err(|e| {
@@ -93,7 +93,7 @@ impl RunDirectory {
         let accounts = path.join("accounts");
         owned(&accounts, collector, collector, 0o711)?;
         for (module, user) in users {
-            // The collector makes the socket in it; its module comes in by its group, which the
+            // The collector creates the socket in it; its module has access by its group, which the
             // socket inherits.
             let mode = if *user == collector { 0o700 } else { 0o2750 };
             owned(&accounts.join(module), collector, *user, mode)?;
@@ -115,13 +115,13 @@ impl RunDirectory {
         all.dedup();
         match all.as_slice() {
             [one] => give(&domain, *one),
-            // The directory above admits no other user: only processes that mount this one reach
-            // it.
+            // The parent directory admits no other user: only processes that mount this one can
+            // access it.
             _ => std::fs::set_permissions(&domain, Permissions::from_mode(0o1777)),
         }
         .map_err(|e| named(&domain, e))?;
         let accounts = directory.accounts();
-        // Modules in one container pass through it, each to its own directory.
+        // Modules in one container pass through it to their own directories.
         private(&accounts)
             .and_then(|()| std::fs::set_permissions(&accounts, Permissions::from_mode(0o711)))
             .map_err(|e| named(&accounts, e))?;
@@ -132,25 +132,25 @@ impl RunDirectory {
         Ok(directory)
     }
 
-    /// Random digits, never used again.
+    /// Returns the id of the run: random digits, never reused.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The directory itself.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory of the domain.
+    /// Returns the directory of the domain.
     #[must_use]
     pub fn domain(&self) -> PathBuf {
         self.path.join("domain")
     }
 
-    /// The directory of the accounts.
+    /// Returns the directory of the accounts.
     #[must_use]
     pub fn accounts(&self) -> PathBuf {
         self.path.join("accounts")
@@ -175,7 +175,7 @@ pub(crate) fn has_launcher(directory: &Path) -> bool {
     )
 }
 
-/// Returns whether a path is the directory of a run.
+/// Returns true if a path is the directory of a run.
 pub(crate) fn is_of_a_run(path: &Path) -> bool {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     path.parent() == Some(Path::new(PARENT))
@@ -184,16 +184,16 @@ pub(crate) fn is_of_a_run(path: &Path) -> bool {
         })
 }
 
-/// Gives a directory to its user, and makes it if there is none.
+/// Sets owner and mode of a directory, which is created if it does not exist.
 ///
 /// # Errors
-/// If that is not possible.
+/// If the system refuses one of these.
 pub fn given(path: &Path, user: u32, group: u32, mode: u32) -> io::Result<()> {
     std::fs::create_dir_all(path)?;
     if !path.symlink_metadata()?.is_dir() {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no directory"));
     }
-    // The owner first: a change of it takes the bits for users and groups away.
+    // The owner first, because changing it clears the set-user and set-group bits.
     std::os::unix::fs::lchown(path, Some(user), Some(group))?;
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn modules_of_several_users_share_the_domain_and_nothing_else() {
         if !rustix::process::geteuid().is_root() {
-            // Only root can give directories to others.
+            // Only root can change the owner of directories.
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn a_collector_and_each_module_reach_what_is_theirs_and_no_more() {
         if !rustix::process::geteuid().is_root() {
-            // Only root can give directories to others.
+            // Only root can change the owner of directories.
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ mod tests {
         RunDirectory::prepare(&path, 1002, &users(1002)).unwrap();
         assert_eq!(state(path.join("domain")), (1002, 1002, 0o700));
         assert_eq!(state(path.join("accounts/lane")), (1002, 1002, 0o700));
-        // Again, with another user: existing files stay and change hands.
+        // Again, with another user: existing files remain and get the new owner.
         std::fs::write(path.join("domain/file"), "").unwrap();
         RunDirectory::prepare(&path, 1002, &users(1001)).unwrap();
         assert!(path.join("domain/file").exists());

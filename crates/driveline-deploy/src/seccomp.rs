@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The engine's seccomp profile with `futex_waitv`, which profiles of 2022 lack: without it, a
-//! thread that waits for several publishers needs a helper thread for each, and two wake-ups
-//! instead of one.
+//! The engine's seccomp profile, extended by `futex_waitv`, which profiles of 2022 do not allow.
+//! Without it, a thread that waits for several publishers needs a helper thread for each, and two
+//! wake-ups instead of one.
 
 use crate::engine::EngineKind;
 use serde_json::{Value, json};
@@ -14,14 +14,14 @@ const CALL: &str = "futex_waitv";
 /// Paths of Podman's profile: the administrator's, then the distribution's.
 const PLACES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
 
-/// There is no profile to add to.
+/// There is no profile to extend.
 #[derive(Debug, Error)]
 pub enum SeccompError {
-    /// The engine has its profile built in, or none.
+    /// The engine's profile is built in, or it has none.
     #[error("{0} has no profile in a file ({searched}): it uses its \
          own", searched = PLACES.join(", "))]
     None(&'static str),
-    /// It cannot be read.
+    /// The profile cannot be read.
     #[error("cannot read the profile {path}: {source}")]
     Read {
         /// The file.
@@ -29,16 +29,17 @@ pub enum SeccompError {
         /// Cause.
         source: io::Error,
     },
-    /// It is no profile.
+    /// The file is not a profile.
     #[error("{0} is no seccomp profile: it has no list `syscalls`")]
     Shape(PathBuf),
 }
 
-/// The engine's default profile plus `futex_waitv`, as JSON. Docker allows the call by itself since
-/// release 20.10.10.
+/// Returns the engine's default profile plus `futex_waitv`, as JSON. Docker allows the call by
+/// default since release 20.10.10.
 ///
 /// # Errors
-/// [`SeccompError`]; then containers run with the engine's own profile, and the report says how their threads wait.
+/// [`SeccompError`]; then containers run with the engine's own profile, and the report shows how
+/// their threads wait.
 pub fn profile(kind: EngineKind) -> Result<String, SeccompError> {
     if kind == EngineKind::Docker {
         return Err(SeccompError::None("docker"));
@@ -50,12 +51,12 @@ pub fn profile(kind: EngineKind) -> Result<String, SeccompError> {
     with_call(&text).ok_or_else(|| SeccompError::Shape(path.to_owned()))
 }
 
-/// A profile that allows the call as well; `None` if it is none.
+/// Returns the profile with the call allowed; `None` if the text is not a profile.
 fn with_call(text: &str) -> Option<String> {
     let mut profile: Value = serde_json::from_str(text).ok()?;
     let rules = profile.get_mut("syscalls")?.as_array_mut()?;
-    // A rule of this shape, without conditions, is first: where another one names the call, the
-    // first match counts.
+    // This rule, without conditions, comes first: if another rule names the call, the first match
+    // counts.
     let rule = json!({ "names": [CALL], "action": "SCMP_ACT_ALLOW" });
     let allows = rules.iter().any(|r| {
         let names = r.get("names").and_then(Value::as_array);
@@ -74,7 +75,10 @@ mod tests {
 
     #[test]
     fn the_call_is_added_once_and_nothing_else_changes() {
-        let default = r#"{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[{"names":["read"],"action":"SCMP_ACT_ALLOW"}]}"#;
+        let default = concat!(
+            r#"{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[{"names":["read"],"#,
+            r#""action":"SCMP_ACT_ALLOW"}]}"#,
+        );
         let added = with_call(default).unwrap();
         let profile: Value = serde_json::from_str(&added).unwrap();
         assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");

@@ -2,11 +2,11 @@
 //! Files for an image of a user's own component library.
 
 const CONTAINERFILE: &str = include_str!("template/Containerfile");
-/// Paths that are not sent to the engine: a build of the host would be found in place of the
-/// image's.
+/// Paths that are not sent to the engine: the build on the host would be used instead of the build
+/// in the image.
 const IGNORED: &str = "build\n.git\n";
 
-/// Names and texts of the files for a library, without `lib` and `.so`.
+/// Returns names and texts of the files for a library, which is named without `lib` and `.so`.
 #[must_use]
 pub fn files(library: &str) -> [(&'static str, String); 2] {
     [

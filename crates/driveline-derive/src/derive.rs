@@ -113,7 +113,9 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
         let (f, ty, text) = (&field.field.ident, &field.field.ty, &field.name);
         quote_spanned! {ty.span()=>
             <#ty as #types::plain::PlainField>::describe_field(
-                &::std::format!("{prefix}{}", #text), base + ::core::mem::offset_of!(#ident, #f), out);
+                &::std::format!("{prefix}{}", #text),
+                base + ::core::mem::offset_of!(#ident, #f),
+                out);
         }
     });
     let counts = fields.iter().map(|f| {
@@ -126,9 +128,10 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
             let text = tail_name.unraw().to_string();
             (
                 ty.to_token_stream(),
-                Some(
-                    quote!(const TAIL_NAME: ::core::option::Option<&'static str> = ::core::option::Option::Some(#text);),
-                ),
+                Some(quote!(
+                    const TAIL_NAME: ::core::option::Option<&'static str> =
+                        ::core::option::Option::Some(#text);
+                )),
             )
         }
     };
@@ -141,7 +144,11 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
             const NAME: &'static str = #name;
             #tail_name
             const FIELD_COUNT: usize = 0 #(+ #counts)*;
-            fn describe(prefix: &str, base: usize, out: &mut ::std::vec::Vec<#types::plain::Field>) {
+            fn describe(
+                prefix: &str,
+                base: usize,
+                out: &mut ::std::vec::Vec<#types::plain::Field>,
+            ) {
                 #(#describes)*
             }
         }
@@ -162,19 +169,24 @@ fn layout_checks(
         let (f, ty) = (&field.field.ident, &field.field.ty);
         let empty = format!("field '{}' of a plain type is an array of length 0", field.name);
         checks.push(quote_spanned! {ty.span()=>
-            const _: () = #types::plain::no_padding_before::<{ ::core::mem::offset_of!(#ident, #f) - (#end) }>();
+            const _: () = #types::plain::no_padding_before::<{
+                ::core::mem::offset_of!(#ident, #f) - (#end)
+            }>();
             const _: () = ::core::assert!(::core::mem::size_of::<#ty>() != 0, #empty);
         });
         end = quote!(::core::mem::offset_of!(#ident, #f) + ::core::mem::size_of::<#ty>());
     }
     quote_spanned! {ident.span()=>
         #(#checks)*
-        const _: () = #types::plain::no_padding_at_end::<{ ::core::mem::size_of::<#ident>() - (#end) }>();
+        const _: () = #types::plain::no_padding_at_end::<{
+            ::core::mem::size_of::<#ident>() - (#end)
+        }>();
         const _: () = {
             ::core::assert!(::core::mem::align_of::<#ident>() <= #types::plain::TAIL_ALIGN
                 && ::core::mem::align_of::<#tail>() <= #types::plain::TAIL_ALIGN, "plain types are \
                      aligned to at most 64 bytes");
-            ::core::assert!(<#ident as #types::plain::Plain>::FIELD_COUNT <= #types::plain::MAX_FIELDS,
+            ::core::assert!(
+                <#ident as #types::plain::Plain>::FIELD_COUNT <= #types::plain::MAX_FIELDS,
                 "a plain type has more than 256 fields, counting each element of arrays of \
                  structs: use a trailing array");
         };

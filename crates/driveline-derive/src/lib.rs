@@ -45,7 +45,8 @@
 //! and so is padding between fields and at the end,
 //!
 //! ```
-//! #[driveline_derive::plain_type(name = "demo/T")] struct T { id: u32, _reserved: [u8; 4], speed_m_s: f64 }
+//! #[driveline_derive::plain_type(name = "demo/T")]
+//! struct T { id: u32, _reserved: [u8; 4], speed_m_s: f64 }
 //! ```
 //! ```compile_fail,E0277
 //! #[driveline_derive::plain_type(name = "demo/T")] struct T { id: u32, speed_m_s: f64 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the tree of a file to a typed value, through serde, keeping the place of what is refused.
+//! Converts the tree of a file to a typed value, through serde, and keeps the place of a refused
+//! value.
 
 use super::diagnostic::Span;
 use super::yaml::{Entry, Node, Value};
@@ -94,8 +95,8 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        unit unit_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keys of a module that say how its container is made. A run without containers ignores them.
+//! Keys of a module for its container. A run without containers ignores them.
 
 use super::diagnostic::{Diagnostic, Place};
 use super::files::{Files, Part};
@@ -7,11 +7,11 @@ use super::model::{Cpus, ModuleSpec};
 use super::resolved::{Mount, ResolvedDeployment};
 use std::collections::BTreeMap;
 
-/// Most CPUs that a set can name.
+/// Maximum number of CPUs that a set can name.
 const MOST_CPUS: u32 = 1024;
 
-/// Checks the keys of a module and resolves them. Whether images, devices and mounted files exist
-/// is checked where the containers are made, which may be another machine.
+/// Checks the keys of a module and resolves them. The existence of images, devices and mounted
+/// files is checked when the containers are created, perhaps on another machine.
 pub(super) fn deployment(
     files: &mut Files,
     document: usize,

@@ -42,7 +42,7 @@ pub struct Port {
 pub struct ParameterDecl {
     /// Name, unique in the class.
     pub name: String,
-    /// Value unless the graph says otherwise.
+    /// Default value.
     pub default: ParameterValue,
     /// One line for people.
     #[serde(default)]
@@ -63,27 +63,27 @@ impl ParameterDecl {
     }
 }
 
-/// Range of a number. Of a list, it holds for each item; it means nothing for text, booleans and
+/// Range of a number. For a list, it applies to each item; it has no meaning for text, booleans and
 /// maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ValueRange {
-    /// Least value.
+    /// Minimum value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// Greatest value.
+    /// Maximum value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
 }
 
 impl ValueRange {
-    /// Values between `min` and `max`; an infinite one is no bound.
+    /// Creates a range from `min` to `max`; infinity means no bound.
     #[must_use]
     pub fn between(min: f64, max: f64) -> Self {
         let bound = |value: f64| value.is_finite().then_some(value);
         Self { min: bound(min), max: bound(max) }
     }
 
-    /// Values of both ranges.
+    /// Returns the intersection of both ranges.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let both = |a: Option<f64>, b: Option<f64>, tighter: fn(f64, f64) -> f64| match (a, b) {
@@ -149,7 +149,10 @@ mod tests {
 
     #[test]
     fn classes_round_trip_through_json_with_types_kept() {
-        let text = r#"[{"name":"Lane","parameters":[{"name":"low","default":50},{"name":"high","default":50.5},{"name":"on","default":true},{"name":"path","default":"a"}]}]"#;
+        let text = concat!(
+            r#"[{"name":"Lane","parameters":[{"name":"low","default":50},{"name":"high","#,
+            r#""default":50.5},{"name":"on","default":true},{"name":"path","default":"a"}]}]"#,
+        );
         let classes: Vec<ComponentClass> = serde_json::from_str(text).unwrap();
         let types: Vec<_> = classes[0].parameters.iter().map(|p| p.default.type_name()).collect();
         assert_eq!(types, ["an integer", "a number", "a boolean", "text"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Findings about a graph, with their place, and how they are shown.
+//! Findings about a graph, with their places, and their display.
 
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A place in a file, from 1.
+    /// Creates a span; line and column count from 1.
     #[must_use]
     pub fn at(line: usize, column: usize, len: usize) -> Self {
         let cut = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -36,7 +36,7 @@ pub(super) struct Site {
 /// Longest line that is shown with a finding, in bytes.
 const LONGEST_SHOWN: usize = 10_000;
 
-/// The texts that findings point into.
+/// The texts of the files, to which findings refer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sources {
     files: Vec<Source>,
@@ -125,11 +125,11 @@ pub struct Diagnostic {
     pub place: Option<Place>,
     /// Remedy.
     pub help: Option<String>,
-    /// Other places that have to do with it.
+    /// Other related places.
     pub related: Vec<Related>,
 }
 
-/// Another place that has to do with a finding.
+/// Another place related to a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Related {
     /// Description of the related place.
@@ -154,10 +154,10 @@ pub enum Colour {
 }
 
 impl Diagnostics {
-    /// Most findings that are kept; a file with more is broken as a whole.
+    /// Maximum number of findings kept; a file with more is broken as a whole.
     pub const MOST: usize = 200;
 
-    /// Adds one; beyond a bound, only the first ones are kept.
+    /// Adds a finding; beyond [`Self::MOST`], only the first ones are kept.
     pub fn push(&mut self, d: Diagnostic) {
         if self.list.len() < Self::MOST && !self.list.contains(&d) {
             self.list.push(d);
@@ -173,7 +173,7 @@ impl Diagnostics {
         });
     }
 
-    /// Takes in what another look at the same files found.
+    /// Adds the findings of another check of the same files.
     pub fn merge(&mut self, other: Self) {
         other.list.into_iter().for_each(|d| self.push(d));
         self.sort();
@@ -233,14 +233,14 @@ impl Diagnostic {
         Self { severity: Severity::Warning, ..Self::error(message) }
     }
 
-    /// With the place where it stands.
+    /// Adds the place.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    /// With what to do about it.
+    /// Adds the remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -252,7 +252,7 @@ impl Diagnostic {
         self
     }
 
-    /// The same with another place that has to do with it.
+    /// Adds another related place.
     #[must_use]
     pub fn related(mut self, message: impl Into<String>, place: Place) -> Self {
         self.related.push(Related { message: message.into(), place });
@@ -317,15 +317,15 @@ impl Diagnostic {
     }
 }
 
-/// Replaces control characters and others that mislead a reader by blanks: those in files and names
-/// must not reach the terminal. One character stays one column.
+/// Replaces control characters and others that mislead a reader by blanks: characters of files and
+/// names must not control the terminal. One character stays one column.
 #[must_use]
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if driveline_types::text::misleads(c) { ' ' } else { c }).collect()
 }
 
-/// The part of a line around a column that fits on a terminal: text, columns before the mark,
-/// length of the mark.
+/// Returns the part of a line around a column that fits on a terminal: text, columns before the
+/// mark, length of the mark.
 fn excerpt(line: &str, column: usize, len: usize) -> (String, usize, usize) {
     const WIDTH: usize = 120;
     let clean: Vec<char> = clean(line).chars().collect();
@@ -359,7 +359,7 @@ pub fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, _, c)| c)
 }
 
-/// `did you mean …`, or else what there is to choose from, which `what` calls by its name.
+/// Returns `did you mean …`, or else a list of the candidates, which `what` names.
 #[must_use]
 pub fn suggest<'a>(
     given: &str,

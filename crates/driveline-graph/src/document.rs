@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One YAML file of another kind than a graph, read and explained in the same way.
+//! A YAML file other than a graph, read and checked in the same way.
 
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Site, Sources, Span};
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
-/// A file's value, with what is needed to say where in the file something stands.
+/// A file's value, with the places of its keys and values.
 pub struct Document<T> {
     /// Content of the file.
     pub value: T,
@@ -40,7 +40,7 @@ pub fn read_document<T: DeserializeOwned + JsonSchema>(
     }
 }
 
-/// Likewise, of a text that is in memory already; `path` is what messages call it.
+/// Like [`read_document`], for a text in memory; `path` is its name in messages.
 ///
 /// # Errors
 /// All mistakes that were found, each with its line.
@@ -86,15 +86,14 @@ pub fn parse_document<T: DeserializeOwned + JsonSchema>(
 }
 
 impl<T> Document<T> {
-    /// A mistake at `path`, or at as much of the path as there is: keys of mappings and numbers of
-    /// items in lists, in turn. Marks the last key: it is that which should not be there, or what
-    /// is below it as a whole.
+    /// Returns a finding at `path` (keys of mappings and indices of list items), or at its longest
+    /// existing part. Marks the last key: the key is wrong, or its value as a whole.
     #[must_use]
     pub fn mistake(&self, path: &[&str], message: String, help: Option<String>) -> Diagnostics {
         self.found(self.at(path).0, message, help)
     }
 
-    /// Likewise of a value that cannot be: marks the value.
+    /// Like [`Self::mistake`], for an invalid value: marks the value.
     #[must_use]
     pub fn bad_value(&self, path: &[&str], message: String, help: Option<String>) -> Diagnostics {
         self.found(self.at(path).1, message, help)
@@ -174,7 +173,7 @@ mod tests {
         let text =
             thing.mistake(&["names", "x"], "one name is too few".into(), None).render(Colour::No);
         assert!(text.contains("thing.yaml:2:1") && text.contains("too few"), "{text}");
-        // Of a bad value it is not the key that is marked, and of a list the item.
+        // For a bad value, the value is marked and not the key; in a list, the item.
         let thing = parse("size: 3\nnames: [a, bc]\n").unwrap();
         for (path, marked) in [
             (&["names"][..], "2:8"),

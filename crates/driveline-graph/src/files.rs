@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a path to one graph: the file, what it includes, its parameter files, each value with its
+//! Reads the files of a graph: the file, its includes and its parameter files, each value with its
 //! place.
 
 use super::de;
@@ -19,12 +19,12 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Most files that make up one graph, files of parameters included.
+/// Maximum number of files of one graph, parameter files included.
 const MAX_FILES: usize = 64;
-/// Most bytes that they have together.
+/// Maximum number of bytes of all files together.
 pub const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
-/// Most components of a graph, ports that they connect, and topics with an entry of their own: far
-/// above any vehicle, and few enough to compare each with each.
+/// Maximum number of components of a graph, of connected ports, and of topics with an entry: far
+/// above any vehicle, and small enough to compare all pairs.
 const MAX_COMPONENTS: usize = 1000;
 const MAX_PORTS: usize = 10_000;
 const MAX_TOPICS: usize = 4000;
@@ -45,13 +45,13 @@ struct Document {
     root: Node,
 }
 
-/// Something with the document that it stands in.
+/// A value, with the document that contains it.
 pub(super) struct In<T> {
     pub(super) document: usize,
     pub(super) spec: T,
 }
 
-/// The value of a parameter as some file or argument gives it.
+/// The value of a parameter from a file or an argument.
 pub(super) struct Assignment {
     pub(super) component: String,
     pub(super) parameter: String,
@@ -74,7 +74,7 @@ pub(super) struct Files {
     pub(super) health_topic: Option<In<String>>,
     /// Sections of registered gateways.
     pub(super) sections: Vec<InSection>,
-    /// Keys that no registered gateway has were skipped.
+    /// True if keys that no registered gateway has were skipped.
     pub(super) has_skipped: bool,
     registered: Registered,
     schema: serde_json::Value,
@@ -90,7 +90,7 @@ pub(super) struct Files {
     /// Canonical paths of all graph files read so far, and of those in progress, with the place of
     /// their include.
     read: Vec<PathBuf>,
-    /// Files that were read or could not be.
+    /// Number of files that were read or could not be read.
     tried: usize,
     open: Vec<(PathBuf, Option<Place>)>,
 }
@@ -122,7 +122,7 @@ impl From<String> for Unreadable {
 }
 
 impl Unreadable {
-    /// Of a file that has zeros, as UTF-16 has and text in UTF-8 has not.
+    /// Returns the reason for a file with zero bytes, which UTF-16 has and text in UTF-8 does not.
     fn with_zeros(bytes: &[u8], path: &Path) -> Self {
         let marked = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
         if !marked {
@@ -160,8 +160,8 @@ pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
             Ok(())
         }
     };
-    // Once before the file is opened, which alone can do something with a device, and once for what
-    // was opened.
+    // Checked before the file is opened, since opening a device can have effects, and again for the
+    // opened file.
     regular(&std::fs::metadata(path)?)?;
     let file = OpenOptions::new()
         .read(true)
@@ -199,7 +199,7 @@ pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
 }
 
 impl Files {
-    /// Reads a graph file and all that belongs to it. Findings are in `found`.
+    /// Reads a graph file and all files that belong to it. Findings are in `found`.
     pub(super) fn read(path: &Path, registered: Registered) -> Self {
         let schema = super::section::json_schema(registered.sections()).to_value();
         let mut files = Self { registered, schema, ..Self::default() };
@@ -314,7 +314,7 @@ impl Files {
     }
 
     fn graph(&mut self, path: &Path, from: Option<Place>) {
-        // The name of a file that does not exist is as good as any for reporting that.
+        // For a file that does not exist, the given name is used in the report.
         let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Some(at) = self.open.iter().position(|(p, _)| *p == canonical) {
             let chain = self.open[at..]
@@ -401,15 +401,15 @@ impl Files {
             return None;
         }
         let by_schema = mistakes.len() > told;
-        // What the schema does not know is refused one after the other: each time, what was is
-        // taken out.
+        // serde refuses unknown parts one after the other: each refused part is removed before the
+        // next attempt.
         for _ in 0..MOST_REFUSED {
             let part =
                 if mistakes.is_empty() { root.clone() } else { partial::part(root, &mistakes)? };
             let e = match self.typed(document, &part) {
                 Ok(spec) => return Some(spec),
-                // What the check against the schema has said already, which an alias repeats
-                // elsewhere, is not said again in serde's words.
+                // The check against the schema has reported it already; an alias repeats it
+                // elsewhere.
                 Err(_) if by_schema => return None,
                 Err(e) => e,
             };
@@ -424,7 +424,7 @@ impl Files {
         None
     }
 
-    /// A file without the keys at its top that graph files do not have by themselves.
+    /// Returns a file without top-level keys that belong to gateways.
     fn without_other_keys(&mut self, root: &Node) -> Node {
         let Value::Map(entries) = &root.value else { return root.clone() };
         let is_known = |key: &String| !self.schema["properties"][key.as_str()].is_null();
@@ -437,7 +437,7 @@ impl Files {
         Node { span: root.span, value: Value::Map(known) }
     }
 
-    /// A file as types, that of each gateway's section by the gateway.
+    /// Converts a file to types; the gateways convert their sections.
     fn typed(
         &self,
         document: usize,
@@ -465,7 +465,7 @@ impl Files {
     }
 
     fn join(&mut self, document: usize, spec: &GraphFile, sections: Vec<InSection>) {
-        // Includes come first, so the file that was asked for has the last word on the name.
+        // Includes come first, so the name in the loaded file itself takes precedence.
         self.name = spec.name.clone().or(self.name.take());
         self.domain = spec.domain.clone().or(self.domain.take());
         self.domain_group = spec.domain_group.or(self.domain_group);
@@ -572,9 +572,8 @@ impl Files {
                 .help("write `--set component.parameter=value`");
             return self.error(d);
         };
-        // Read as a value in a file would be, so that `--set` and files mean the same by `50`,
-        // `true` and `[1, 2]`. What cannot be read is text, and so is all that a parameter of type
-        // text gets.
+        // Parsed like a value in a file, so that `50`, `true` and `[1, 2]` have the same meaning in
+        // `--set` and in files. If it cannot be parsed, or the parameter is text, it is text.
         let value = match yaml::parse(&format!("- {text}")) {
             (Some(Node { value: Value::List(mut items), .. }), faults)
                 if faults.is_empty() && items.len() == 1 =>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A library that exists only in tests, and graphs over it. Tests of the gateways' sections include
-//! this file by path, with what their crate registers.
+//! A library that exists only in tests, and graphs that use it. Tests of the gateways' sections
+//! include this file by path and register their sections.
 
 use driveline::ParameterValue;
 use driveline_graph::descriptor::{ComponentClass, ParameterDecl, Port, ValueRange};
@@ -127,7 +127,7 @@ pub(crate) fn sound(loaded: Loaded) -> ResolvedGraph {
     loaded.graph.unwrap()
 }
 
-/// Checks that exactly the findings with these line numbers, messages and helps are there.
+/// Checks that the findings are exactly the ones with these line numbers, messages and helps.
 #[track_caller]
 pub(crate) fn finds(loaded: &Loaded, expected: &[(u32, &str, &str)]) {
     let shown = loaded.diagnostics.render(Colour::No);

@@ -61,14 +61,20 @@ proptest! {
     }
 
     #[test]
-    fn a_sound_graph_with_a_slip_never_panics(at in 0usize..SOUND.len(), with in "\\PC?|\\n|  ", cut in 0usize..12) {
+    fn a_sound_graph_with_a_slip_never_panics(
+        at in 0usize..SOUND.len(),
+        with in "\\PC?|\\n|  ",
+        cut in 0usize..12,
+    ) {
         let end = (at + cut).min(SOUND.len());
         let loaded = graph(&format!("{}{with}{}", &SOUND[..at], &SOUND[end..]));
         prop_assert_eq!(loaded.graph.is_none(), loaded.diagnostics.errors() > 0);
     }
 
     #[test]
-    fn any_assignment_is_taken_or_refused(argument in "\\PC{0,30}|lane\\.(gain|model|draw)=\\PC{0,20}") {
+    fn any_assignment_is_taken_or_refused(
+        argument in "\\PC{0,30}|lane\\.(gain|model|draw)=\\PC{0,20}",
+    ) {
         let f = Fixture::new(&[("g.yaml", SOUND)]);
         let _ = f.load_with(&[&argument], None);
     }

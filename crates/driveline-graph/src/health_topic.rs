@@ -8,7 +8,7 @@ use driveline::Reach;
 use driveline_types::TopicName;
 use std::collections::BTreeMap;
 
-/// The topic that `health_topic` names; reports one that is not declared for it.
+/// Returns the topic that `health_topic` names; reports a topic that is not declared as required.
 pub(super) fn check(
     files: &mut Files,
     topics: &BTreeMap<TopicName, ResolvedTopic>,

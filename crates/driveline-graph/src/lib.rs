@@ -6,14 +6,16 @@
 //! collects all mistakes that it can find, each with file, line and a suggestion. If a part cannot
 //! be read, the other parts are still checked. Any bytes in the files give findings or a graph.
 //!
-//! Not here: starting anything.
+//! Not here: starting processes.
 //!
 //! ```
 //! use driveline_graph::{Colour, DescribeError, LoadOptions, load};
 //! # let dir = tempfile::tempdir().unwrap();
 //! let path = dir.path().join("graph.yaml");
 //! std::fs::write(&path, "driveline: 1\nmodule: {}\n").unwrap();
-//! let nothing = |_: &std::path::Path| Err(DescribeError { reason: "no libraries here".into(), help: None });
+//! let nothing = |_: &std::path::Path| {
+//!     Err(DescribeError { reason: "no libraries here".into(), help: None })
+//! };
 //! let loaded = load(&path, &LoadOptions::new(&nothing));
 //! assert!(loaded.graph.is_none());
 //! assert!(loaded.diagnostics.render(Colour::No).contains("did you mean `modules`?"));
@@ -73,7 +75,7 @@ mod fixture;
 #[cfg(test)]
 mod tests;
 
-/// No gateway has a section here.
+/// Registers no gateway's section.
 #[cfg(test)]
 fn registered_in_tests() -> Registered {
     Registered::default()

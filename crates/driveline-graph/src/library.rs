@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finding component libraries and asking what is in them.
+//! Finds component libraries and lists their classes.
 
 use crate::descriptor::ComponentClass;
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use thiserror::Error;
 /// Environment variables of the process that loads a library, in addition to those of this process.
 pub type Environment = BTreeMap<String, String>;
 
-/// Says what classes a library holds.
+/// Lists the classes of a library.
 ///
-/// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` is one, for which the
-/// environment does not matter: within the module's own process it is in force.
+/// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` implements it and ignores
+/// the environment, which is in effect within the module's own process.
 pub trait Describe {
-    /// The classes of the library at `path`, as a module with this environment would find them. May
-    /// load it, or start a process that does; blocks until then.
+    /// Returns the classes of the library at `path`, as a module with this environment would find
+    /// them. May load it, or start a process that does; blocks until then.
     ///
     /// # Errors
     /// [`DescribeError`] if the library cannot be loaded or is not a component library.
@@ -25,8 +25,8 @@ pub trait Describe {
         environment: &Environment,
     ) -> Result<Vec<ComponentClass>, DescribeError>;
 
-    /// Checks that these libraries can be loaded into one process, in this order. By default,
-    /// nothing is tried: a loader into its own process finds it there.
+    /// Checks that these libraries can be loaded into one process, in this order. The default does
+    /// not check: loading into the own process shows it.
     ///
     /// # Errors
     /// Index of the library that could not be loaded after those before it, from 0, and the reason.
@@ -76,14 +76,14 @@ pub fn default_library_dirs() -> Vec<PathBuf> {
     dirs
 }
 
-/// A library that is nowhere.
+/// A library that was not found.
 pub(super) struct NotFound {
     pub(super) searched: Vec<PathBuf>,
-    /// Names of libraries that are there.
+    /// Names of existing libraries.
     pub(super) present: Vec<String>,
 }
 
-/// The library's path, from the directories in order.
+/// Returns the library's path, searched in the directories in order.
 pub(super) fn find(library: &Path, dirs: &[PathBuf]) -> Result<PathBuf, NotFound> {
     let candidates: Vec<PathBuf> = if library.is_absolute() {
         vec![library.to_owned()]
@@ -98,7 +98,7 @@ pub(super) fn find(library: &Path, dirs: &[PathBuf]) -> Result<PathBuf, NotFound
     searched.dedup();
     let mut present = Vec::new();
     for dir in &searched {
-        // A directory with a million files is not searched for a slip of the finger.
+        // Only some files are compared, since a directory may have a million.
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten().take(2000) {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.ends_with(".so") || name.contains(".so.") {

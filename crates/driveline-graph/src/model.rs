@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A graph file as types. The published JSON Schema and the structural check come from these.
+//! Types of a graph file. The published JSON Schema and the structural check are generated from
+//! them.
 //!
-//! Names and references are plain text here; what they refer to is checked when the graph is
-//! resolved.
+//! Names and references are plain text here; references are checked when the graph is resolved.
 
 mod deployment;
 mod modes;
@@ -24,10 +24,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::PathBuf;
 
-/// Samples each second to which a topic can be bounded towards other hosts, the fewest and the
-/// most.
+/// Minimum and maximum of `max_rate_hz`, in samples each second.
 pub const RATE_HZ: [f64; 2] = [0.001, 1_000_000.0];
-/// One of how many samples can be sent to other hosts, at least and at most.
+/// Minimum and maximum of `every`.
 pub const EVERY: [u32; 2] = [1, 1_000_000];
 
 /// The format that this library reads.
@@ -117,11 +116,11 @@ pub struct TopicSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopicNetworkSpec {
-    /// Most samples each second that are sent to a host; the newest are. Default: no limit but the
-    /// link's.
+    /// Maximum number of samples sent to a host each second; the newest ones are sent. Default:
+    /// only the link limits it.
     #[schemars(range(min = RATE_HZ[0], max = RATE_HZ[1]))]
     pub max_rate_hz: Option<f64>,
-    /// Only every so many-th sample of a publisher goes to other hosts. Default: 1, all of them.
+    /// Only every n-th sample of a publisher is sent to other hosts. Default: 1, all samples.
     #[schemars(range(min = EVERY[0], max = EVERY[1]))]
     pub every: Option<u32>,
 }
@@ -448,7 +447,7 @@ pub struct QosChange {
 }
 
 impl QosChange {
-    /// `base` with these changes.
+    /// Returns `base` with these changes.
     #[must_use]
     pub fn apply(&self, base: &Qos) -> Qos {
         Qos {
@@ -466,11 +465,11 @@ impl QosChange {
     }
 }
 
-/// Reads QoS as people write it: [`Qos`] itself, which is read from peers, too, would accept
-/// unknown keys.
+/// Reads QoS from a graph file. [`Qos`] itself, which is also read from peers, accepts unknown
+/// keys.
 ///
 /// # Errors
-/// Those of the deserializer, also for unknown keys.
+/// Errors of the deserializer, also for unknown keys.
 pub fn written_qos<'de, D: Deserializer<'de>>(from: D) -> Result<Qos, D::Error> {
     Ok(QosChange::deserialize(from)?.apply(&Qos::default()))
 }

@@ -12,16 +12,16 @@ use driveline_types::{NodeName, TopicName};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Most modes of a graph.
+/// Maximum number of modes of a graph.
 pub const MAX_MODES: usize = 64;
-/// Time to enter a mode unless the graph says otherwise.
+/// Default time to enter a mode.
 const ENTER_WITHIN: Duration = Duration::from_secs(1);
 /// Sources in `switched_by` that are no components.
 const COMMAND: &str = "command";
 const REACTION: &str = "reaction";
 
 /// Checks and resolves the modes. `components` has the names of all, also of modules that were not
-/// looked at. `looked_at`: the modules whose classes are known; `None`: all, so that all topics are
+/// checked. `looked_at`: the modules whose classes are known; `None`: all, so that all topics are
 /// known.
 pub(super) fn check(
     files: &mut Files,
@@ -51,7 +51,7 @@ pub(super) fn check(
     Some(ResolvedModes { initial, modes })
 }
 
-/// Index of the initial mode; reports a name that no mode has.
+/// Returns the index of the initial mode; reports a name that no mode has.
 fn initial(files: &mut Files, names: &[String]) -> usize {
     let Some((document, wanted)) =
         files.initial_mode.as_ref().map(|m| (m.document, m.spec.clone()))
@@ -261,7 +261,7 @@ impl Check<'_> {
                 self.error(&["parameters", component], Part::Key, text, help);
                 continue;
             }
-            // Of other modules only the values of the graph are known.
+            // For other modules, only the values of the graph are known.
             let known = |m: &&ResolvedModule| {
                 looked_at.is_none_or(|names| names.iter().any(|name| name == m.name.as_str()))
             };
@@ -279,7 +279,7 @@ impl Check<'_> {
         all
     }
 
-    /// The value as the type of the parameter, where that is known.
+    /// Converts the value to the type of the parameter, if that is known.
     fn value(
         &mut self,
         component: &str,

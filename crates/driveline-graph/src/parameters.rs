@@ -11,7 +11,7 @@ use crate::descriptor::{ComponentClass, ParameterDecl, ValueRange};
 use driveline::ParameterValue;
 use std::collections::BTreeMap;
 
-/// Parameters of a class that can be changed while a component of it runs.
+/// Returns the parameters of a class that can be changed while its component runs.
 pub(super) fn live(class: &ComponentClass) -> BTreeMap<String, ValueRange> {
     let range = |p: &ParameterDecl| Some(p.live?.and(p.range.unwrap_or_default()));
     class.parameters.iter().filter_map(|p| Some((p.name.clone(), range(p)?))).collect()
@@ -26,12 +26,12 @@ pub(super) fn ranges(class: &ComponentClass) -> BTreeMap<String, ValueRange> {
     class.parameters.iter().filter_map(|p| Some((p.name.clone(), range(p)?))).collect()
 }
 
-/// A value as `--set` takes it, for a parameter that is declared as `declared`; nothing if it is of
-/// another type.
+/// Parses a value like `--set`, for a parameter with the declared value `declared`; `None` if it is
+/// of another type.
 #[must_use]
 pub fn parameter_from_text(text: &str, declared: &ParameterValue) -> Option<ParameterValue> {
     if let ParameterValue::Text(_) = declared {
-        // In quotes, as a dump has it, or as it is.
+        // In quotes, as in a dump, or without.
         let quoted = text.starts_with('"').then(|| ParameterValue::from_json(text).ok()).flatten();
         return Some(match quoted {
             Some(value @ ParameterValue::Text(_)) => value,
@@ -70,14 +70,14 @@ pub fn parameters_of_file(text: &str) -> Result<Vec<(String, String, ParameterVa
     Ok(all)
 }
 
-/// A value of a file as one of a parameter; none if it, or something in it, is null.
+/// Converts a value of a file to a parameter value; `None` if it contains a null.
 fn parameter_value(value: &Value) -> Option<ParameterValue> {
     Some(match value {
         Value::Bool(v) => ParameterValue::Bool(*v),
         Value::Integer(v) => ParameterValue::Integer(*v),
         Value::Float(v) => ParameterValue::Float(*v),
         Value::Text(v) => ParameterValue::Text(v.clone()),
-        // The depth is bounded where files are read.
+        // The file reader bounds the depth.
         Value::List(items) => {
             let items = items.iter().map(|item| parameter_value(&item.value));
             ParameterValue::List(items.collect::<Option<_>>()?)
@@ -112,7 +112,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns every parameter of the class with its value; without the class, those that are set.
+    /// Returns every parameter of the class with its value; without the class, the parameters that
+    /// are set.
     pub(super) fn parameters(
         &mut self,
         at: &At<'_>,
@@ -189,8 +190,7 @@ impl Resolver<'_> {
             .help(help);
             return self.files.error(report(d, key));
         };
-        // On the command line, text that looks like a number or a list is text where text is
-        // declared.
+        // On the command line, text that looks like a number or a list is text if text is declared.
         let raw = argument.as_deref().and_then(|a| a.split_once('=')).map(|(_, text)| text.trim());
         let value = match (&value, &declared.default, raw) {
             (ParameterValue::Text(_), ..) => value,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Valid part of a file: without the entries that have mistakes, the rest can still be checked, so
-//! that one mistake does not hide the others.
+//! Valid part of a file: the file without the entries that have mistakes can still be checked, so
+//! that one mistake does not hide others.
 
 use super::diagnostic::Span;
 use super::yaml::{Entries, Entry, Node, Value};
 
-/// Keys whose entries stand each for itself. Of the other keys, the whole value is taken out.
+/// Keys whose entries are removed one by one. For other keys, the whole value is removed.
 const LISTS: [&str; 2] = ["topics", "modules"];
 /// Format of the file. If it is missing, that is reported, and the only format is assumed.
 const FORMAT: (&str, i64) = ("driveline", 1);
 
-/// The file without the modules, topics and keys at its top in which mistakes are. `None`: a
-/// mistake is in none of them, or the file has another format, and nothing in it is known to mean
-/// the same.
+/// Returns the file without the modules, topics and top-level keys that contain mistakes. `None`: a
+/// mistake is outside of all of them, or the file has another format, in which the keys may have
+/// another meaning.
 pub(super) fn part(root: &Node, mistakes: &[Span]) -> Option<Node> {
     let Value::Map(entries) = &root.value else { return None };
     let mut left = entries.clone();
@@ -37,8 +37,8 @@ pub(super) fn part(root: &Node, mistakes: &[Span]) -> Option<Node> {
     Some(Node { span: root.span, value: Value::Map(left) })
 }
 
-/// The key of the entry in which a place is. Entries are in the order of the file, and each goes on
-/// until the next one.
+/// Returns the key of the entry that contains a place. Entries are in the order of the file, and
+/// each ends before the next one.
 fn holder(entries: &Entries, place: Span) -> Option<&String> {
     let at = |span: Span| (span.line, span.column);
     entries.iter().take_while(|(_, e)| at(e.key_span) <= at(place)).last().map(|(key, _)| key)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keys that say what a module may use, how long its calls may take, how often it must publish, and
-//! what happens if it does not keep to that.
+//! Keys for limits of a module (resources, duration of calls, rates), and for the reactions to
+//! violations.
 
 use super::diagnostic::{Diagnostic, suggest};
 use super::files::{Files, Part};
@@ -10,7 +10,7 @@ use super::resolved::{ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::units::Milliseconds;
 use std::time::Duration;
 
-/// A call that has run for longer hangs, unless the graph says otherwise: it is reported.
+/// Default time after which a running call is reported as hanging.
 pub const HANG: Duration = Duration::from_secs(3);
 
 pub(super) fn watch(spec: &ModuleSpec) -> ResolvedWatch {
@@ -41,7 +41,7 @@ pub(super) fn rate(module: &ModuleSpec, output: &OutputSpec) -> Option<ResolvedR
     Some(ResolvedRate { min, max, reaction: reaction.cloned().unwrap_or_default() })
 }
 
-/// A reaction and the path of its key.
+/// Returns the reactions, each with the path of its key.
 fn reactions(module: &ModuleSpec) -> Vec<(Vec<&str>, &Reaction)> {
     let w = module;
     let of_module = [
@@ -72,11 +72,11 @@ fn reactions(module: &ModuleSpec) -> Vec<(Vec<&str>, &Reaction)> {
     all
 }
 
-/// Reports modes that the graph does not have, rates without a range, and inputs that hold more
-/// than their module may.
+/// Reports modes that the graph does not have, rates without a range, and inputs that may hold more
+/// than the limit of their module.
 pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], modes: &[String]) {
     for (module, document, spec) in specs {
-        let mut tell = |path: &[&str], message: String, help: String| {
+        let mut report = |path: &[&str], message: String, help: String| {
             let path: Vec<_> =
                 ["modules", module].into_iter().chain(path.iter().copied()).collect();
             let place = files.place(*document, &path, Part::Value);
@@ -84,12 +84,12 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
         };
         for (path, reaction) in reactions(spec) {
             if let Some((message, help)) = unknown_mode(reaction, modes) {
-                tell(&path, message, help);
+                report(&path, message, help);
             }
         }
         for (name, c) in &spec.components {
             if c.on_overrun.is_some() && c.budget_ms.is_none() {
-                tell(
+                report(
                     &["components", name, "on_overrun"],
                     format!("`{name}` has a reaction and no `budget_ms` that could be overrun"),
                     "add `budget_ms`, or remove `on_overrun`".into(),
@@ -99,17 +99,17 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
                 let OutputSpec::Detailed(d) = output else { continue };
                 let path = ["components", name, "outputs", port, "rate_hz"];
                 match d.rate_hz {
-                    Some(RateSpec { min: None, max: None }) => tell(
+                    Some(RateSpec { min: None, max: None }) => report(
                         &path,
                         "`rate_hz` has neither `min` nor `max`".into(),
                         "write `rate_hz: {min: 9, max: 11}`, or one of them".into(),
                     ),
-                    Some(RateSpec { min: Some(min), max: Some(max) }) if min > max => tell(
+                    Some(RateSpec { min: Some(min), max: Some(max) }) if min > max => report(
                         &path,
                         format!("`min: {min}` is more than `max: {max}`"),
                         "exchange them".into(),
                     ),
-                    None if d.on_rate.is_some() => tell(
+                    None if d.on_rate.is_some() => report(
                         &["components", name, "outputs", port, "on_rate"],
                         format!("the output `{port}` has a reaction and no `rate_hz`"),
                         "add `rate_hz: {min: …}`, or remove `on_rate`".into(),
@@ -121,7 +121,7 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
             for (port, input) in &c.inputs {
                 let InputSpec::Detailed(d) = input else { continue };
                 if let Some(held) = d.max_held.filter(|held| *held > limit) {
-                    tell(
+                    report(
                         &["components", name, "inputs", port, "max_held"],
                         format!("the input `{port}` may hold {held} samples, its module {limit}"),
                         "lower it, or raise `max_held` under `limits:` of the module".into(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keys by which a module asks the kernel for memory and cores (`docs/real-time.md`).
+//! Keys for a module's requests to the kernel for memory and cores (`docs/real-time.md`).
 
 use super::diagnostic::Diagnostic;
 use super::files::{Files, Part};
@@ -15,7 +15,7 @@ pub(super) fn real_time(spec: &ModuleSpec) -> ResolvedRealTime {
     }
 }
 
-/// An executor with CPUs of its own, and where it stands.
+/// An executor with exclusive CPUs, and its place in the file.
 struct Pinned<'a> {
     document: usize,
     module: &'a str,
@@ -30,8 +30,8 @@ impl Pinned<'_> {
     }
 }
 
-/// Reports exclusive CPUs that are not named, that another executor has as well, and that are fewer
-/// than the executor's threads.
+/// Reports exclusive executors without `cpus`, CPUs that another executor has as well, and
+/// executors with fewer CPUs than threads.
 pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)]) {
     let executors = specs.iter().flat_map(|(module, document, spec)| {
         spec.executors.iter().map(move |(executor, e)| (module, *document, executor, e))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the files of a graph to a [`ResolvedGraph`]: modules, components, ports, parameters,
+//! Resolves the files of a graph into a [`ResolvedGraph`]: modules, components, ports, parameters,
 //! triggers.
 //!
-//! What concerns the ends of a topic together is in `topology`.
+//! Checks of all ends of a topic together are in `topology`.
 
 use super::deployment;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
@@ -36,12 +36,12 @@ const MAIN: &str = "main";
 
 /// Options for loading a graph.
 pub struct LoadOptions<'a> {
-    /// Says what is in a library.
+    /// Lists the classes of libraries.
     pub describe: &'a dyn Describe,
     /// Assignments `component.parameter=value` that win over all files.
     pub set: Vec<String>,
-    /// Look only into the libraries that these modules need; the others may be missing on this
-    /// machine. Default: all.
+    /// Modules whose libraries are read; the libraries of others may be missing on this machine.
+    /// Default: all.
     pub modules: Option<Vec<String>>,
     /// Directories in which libraries are searched after the directory of the file that names them.
     pub library_dirs: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub struct LoadOptions<'a> {
 }
 
 impl<'a> LoadOptions<'a> {
-    /// All modules, libraries from the default places, no assignments.
+    /// Creates options for all modules, with libraries from the default places and no assignments.
     #[must_use]
     pub fn new(describe: &'a dyn Describe) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl<'a> LoadOptions<'a> {
 pub struct Loaded {
     /// The graph, unless there are errors.
     pub graph: Option<ResolvedGraph>,
-    /// Everything that was found.
+    /// All findings.
     pub diagnostics: Diagnostics,
 }
 
@@ -76,7 +76,7 @@ pub struct Loaded {
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
     let mut files = Files::read(path, options.registered.clone());
-    // What is missing because it could not be read must not be reported as missing from the graph.
+    // Parts that could not be read must not be reported as missing from the graph.
     let is_whole = files.found.errors() == 0;
     let is_too_large = files.is_too_large();
     for argument in &options.set {
@@ -102,14 +102,14 @@ pub(super) struct Resolver<'a> {
     /// Classes of each library, by the path found and the environment, which may decide if it
     /// loads. `None`: reported already.
     libraries: HashMap<(PathBuf, Environment), Option<Vec<ComponentClass>>>,
-    /// Libraries that are nowhere, so that each is reported once.
+    /// Libraries that were not found, so that each is reported once.
     missing: Vec<PathBuf>,
     /// Components seen so far: module and document.
     pub(super) components: IndexMap<String, (String, usize)>,
     ends: Vec<End>,
 }
 
-/// A component under resolution, and where it stands.
+/// A component under resolution, and its place in the files.
 pub(super) struct At<'a> {
     pub(super) document: usize,
     pub(super) module: &'a str,
@@ -168,8 +168,7 @@ impl<'a> Resolver<'a> {
             .collect()
     }
 
-    /// Checks modules, network and rules of a graph of which not all is known, without what they
-    /// need of each other.
+    /// Checks modules, network and rules of an incomplete graph, each by itself.
     fn each_by_itself(mut self) {
         let specs = self.specs();
         self.component_names(&specs);
@@ -251,7 +250,8 @@ impl<'a> Resolver<'a> {
         graph
     }
 
-    /// Each library was loaded by itself so far.
+    /// Checks that the libraries of each module can be loaded together; so far each was loaded
+    /// alone.
     fn loaded_together(&mut self, modules: &[ResolvedModule]) {
         for module in modules {
             let document = self
@@ -564,7 +564,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The topic's QoS with what one end changes.
+    /// Returns the topic's QoS with the changes of one end.
     fn qos(&self, topic: &str, change: &QosChange) -> Qos {
         change
             .apply(&self.files.topics.get(topic).map_or_else(Qos::default, |t| t.spec.qos.clone()))
@@ -689,8 +689,8 @@ impl<'a> Resolver<'a> {
                         Some(self.place(at, &path, Part::Value)),
                     )
                 }
-                // A component must have all its outputs; one that the graph does not name goes
-                // nowhere.
+                // A component must have all its outputs; an output that the graph does not name
+                // leads nowhere.
                 None => (format!("{}/{port}", at.component), QosChange::default(), None),
             };
             let Ok(topic) = name.parse::<TopicName>() else { continue };
@@ -714,8 +714,8 @@ impl<'a> Resolver<'a> {
         outputs
     }
 
-    /// Index of an input that a trigger names. Without any inputs, that is what is reported
-    /// instead.
+    /// Returns the index of an input that a trigger names. If there are no inputs at all, that is
+    /// reported instead.
     fn trigger_input(&mut self, at: &At<'_>, name: &str, ports: &[&str]) -> Option<usize> {
         let found = ports.iter().position(|p| *p == name);
         if found.is_none() && !ports.is_empty() {
@@ -798,8 +798,8 @@ fn alone(sections: &[&dyn Section]) -> String {
     format!("; gateways alone run {}", each.join(", "))
 }
 
-/// Samples that a subscription must be able to hold for its trigger, besides those in running
-/// callbacks.
+/// Returns the number of samples that a subscription must be able to hold for its trigger, in
+/// addition to samples in running callbacks.
 fn holds(trigger: Option<&TriggerSpec>) -> u32 {
     match trigger {
         None | Some(TriggerSpec::Any { .. } | TriggerSpec::Timer { .. }) => Trigger::any().holds(),

@@ -35,7 +35,7 @@ pub struct ResolvedGraph {
     pub domain_group: Option<u32>,
     /// The file it was loaded from.
     pub file: PathBuf,
-    /// All its files: that one, files that it includes, and parameter files.
+    /// All its files: this file, included files, and parameter files.
     pub files: Vec<PathBuf>,
     /// Sections of gateways; paths are relative to the working directory.
     #[serde(flatten)]
@@ -53,7 +53,7 @@ pub struct ResolvedGraph {
 }
 
 impl ResolvedGraph {
-    /// CPUs that one executor has for itself, ascending. No other thread of the graph runs there.
+    /// Returns the exclusive CPUs of executors, ascending. No other thread of the graph runs there.
     #[must_use]
     pub fn exclusive_cpus(&self) -> Vec<usize> {
         let schedules = self.modules.iter().flat_map(|m| &m.executors).map(|e| &e.schedule);
@@ -72,12 +72,12 @@ pub struct ResolvedTopic {
     pub schema: Option<Schema>,
     /// Largest payload in bytes.
     pub max_payload: u64,
-    /// QoS of ends that do not say otherwise.
+    /// Default QoS of its ends.
     pub qos: Qos,
     /// Samples of one publisher that all subscriptions together may hold.
     pub pins: u32,
-    /// Other hosts that want it at once, at most; each takes one of the pins. 0 where it goes to
-    /// none.
+    /// Maximum number of other hosts that receive it at once; each takes one of the pins. 0 if it
+    /// stays on this host.
     pub hosts: u32,
     /// Samples that a publisher may have on loan at once.
     pub loans: u32,
@@ -152,7 +152,7 @@ pub struct ResolvedExecutor {
 pub struct ResolvedComponent {
     /// Name, unique in the graph.
     pub name: NodeName,
-    /// The library found, or as written if it was not looked for.
+    /// Path of the library found, or as written if it was not searched.
     pub library: PathBuf,
     /// Class in the library.
     pub class: String,
@@ -160,8 +160,8 @@ pub struct ResolvedComponent {
     pub executor: String,
     /// Overlap of callbacks.
     pub callback_group: GroupSpec,
-    /// Every parameter of the class with its value. For a library that was not read: those that are
-    /// set.
+    /// Every parameter of the class with its value. For a library that was not read: the parameters
+    /// that are set.
     pub parameters: BTreeMap<String, ParameterValue>,
     /// Ranges of the parameters that have one.
     pub ranges: BTreeMap<String, ValueRange>,
@@ -215,7 +215,7 @@ pub struct ResolvedOutput {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ResolvedTrigger {
-    /// Nothing: the component has no inputs and works by its own timers.
+    /// No trigger: the component has no inputs and works by its own timers.
     Own,
     /// A sample on any of these inputs.
     Any {
@@ -270,16 +270,16 @@ impl ResolvedTrigger {
 }
 
 impl ResolvedGraph {
-    /// The module of a name.
+    /// Returns the module with a name.
     #[must_use]
     pub fn module(&self, name: &str) -> Option<&ResolvedModule> {
         self.modules.iter().find(|m| m.name.as_str() == name)
     }
 
-    /// Lets modules of several users meet, as `user:` gives them to containers: each topic of one
-    /// user's processes admits the users of all modules at its ends in place of one, with pins
-    /// enough for those who are not the publisher's own. `default` is the user of modules without
-    /// the key. Topics that state their `access` keep it.
+    /// Gives modules of several users (`user:` of containers) access to their common topics: each
+    /// topic with the default access admits the users of all modules at its ends, with enough pins
+    /// for users other than the publisher's. `default` is the user of modules without the key.
+    /// Topics that state their `access` keep it.
     pub fn admit_users(&mut self, default: u32) {
         let user = |m: &ResolvedModule| m.deployment.user.unwrap_or(default);
         for (name, topic) in &mut self.topics {
@@ -295,7 +295,7 @@ impl ResolvedGraph {
             users.dedup();
             if users.len() > 1 && topic.access == Access::OwnUser {
                 topic.access = Access::Users(users);
-                // Of a publisher's pins, half stay for its own user.
+                // Half of a publisher's pins stay for its own user.
                 topic.pins = topic.pins.saturating_mul(2).min(MAX_PINS);
             }
         }

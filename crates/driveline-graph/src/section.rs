@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sections of graph files that gateways own: keys next to `topics` and `modules`.
 //!
-//! This crate knows none of them. A gateway registers its [`Section`], and a program that checks
-//! whole graphs passes them to [`load`](crate::load) and [`json_schema`]. `driveline-host` knows
-//! none and skips their keys: its launcher has checked them.
+//! This crate contains none of them. A gateway registers its [`Section`], and a program that checks
+//! whole graphs passes them to [`load`](crate::load) and [`json_schema`]. `driveline-host` has none
+//! and skips their keys: its launcher has checked them.
 
 use super::de;
 pub use super::de::Refused;
@@ -28,7 +28,7 @@ pub trait Section: Debug + Send + Sync {
     fn key(&self) -> &'static str;
     /// Returns the name of the gateway's process in a run. No module may have it.
     fn process(&self) -> &'static str;
-    /// Returns for what the gateway runs without modules, as the end of a sentence.
+    /// Returns the purpose for which the gateway runs without modules, as the end of a sentence.
     fn runs_alone_for(&self) -> &'static str;
     /// Returns the schema of the value, with its description.
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
@@ -37,7 +37,7 @@ pub trait Section: Debug + Send + Sync {
     /// # Errors
     /// The first part that is refused, with its place.
     fn read(&self, value: &SectionValue<'_>) -> Result<Arc<dyn SectionSpec>, Refused>;
-    /// Returns a finding where the graph lacks the key and needs it.
+    /// Returns a finding if the graph needs the key and lacks it.
     fn missing(&self, _topics: &BTreeMap<TopicName, ResolvedTopic>) -> Option<Diagnostic> {
         None
     }
@@ -49,7 +49,7 @@ pub trait SectionSpec: Any + Debug + Send + Sync + erased_serde::Serialize {
     fn rules(&self) -> Vec<TopicRule> {
         Vec::new()
     }
-    /// Returns the other side of the rules, as texts call it.
+    /// Returns the name of the other side of the rules, for texts.
     fn peer(&self) -> &'static str {
         ""
     }
@@ -71,7 +71,7 @@ erased_serde::serialize_trait_object!(SectionSpec);
 /// Topics that a rule covers, and directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicRule {
-    /// Pattern: `/a/b`; `*` stands for one part, `**` at the end for all that follow.
+    /// Pattern: `/a/b`; `*` stands for one part, `**` at the end for all following parts.
     pub pattern: String,
     /// Samples come into this graph.
     pub inward: bool,
@@ -86,7 +86,7 @@ impl TopicRule {
         (if inward { self.inward } else { self.outward }) && covers(&self.pattern, topic.as_str())
     }
 
-    /// The topic, if the pattern is the name of one.
+    /// Returns the topic, if the pattern is the name of one.
     #[must_use]
     pub fn single(&self) -> Option<TopicName> {
         single(&self.pattern)
@@ -108,14 +108,14 @@ pub fn covers(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The topic, if a pattern is the name of one.
+/// Returns the topic, if a pattern is the name of one.
 #[must_use]
 pub fn single(pattern: &str) -> Option<TopicName> {
     (!pattern.contains('*')).then(|| pattern.strip_prefix('/')?.parse().ok()).flatten()
 }
 
-/// The pattern with the parts corrected in which a topic differs by a slip; `None` if the topic is
-/// another one altogether, or is covered.
+/// Returns the pattern with misspelt parts corrected to match the topic; `None` if the topic
+/// differs by more, or is covered.
 #[must_use]
 pub fn corrected(pattern: &str, topic: &TopicName) -> Option<String> {
     let written: Vec<&str> = pattern.strip_prefix('/')?.split('/').collect();
@@ -136,11 +136,11 @@ pub fn corrected(pattern: &str, topic: &TopicName) -> Option<String> {
     (corrected != pattern).then_some(corrected)
 }
 
-/// The value under a key, as it stands in a file.
+/// The value under a key in a file.
 pub struct SectionValue<'a>(&'a Node);
 
 impl SectionValue<'_> {
-    /// Reads it as a type.
+    /// Converts it to a type.
     ///
     /// # Errors
     /// The first part that is refused, with its place.
@@ -267,7 +267,7 @@ pub(super) fn check(
 pub struct Sections(Vec<(&'static str, Option<Arc<dyn SectionSpec>>)>);
 
 impl Sections {
-    /// The value of a type.
+    /// Returns the value of a type.
     #[must_use]
     pub fn get<T: SectionSpec>(&self) -> Option<&T> {
         self.0.iter().find_map(|(_, spec)| {
@@ -315,10 +315,9 @@ pub fn json_schema(sections: &[&dyn Section]) -> schemars::Schema {
 /// Known sections of gateways in graph files.
 #[derive(Clone, Debug)]
 pub enum Registered {
-    /// These. Other keys are refused.
+    /// These sections. Other keys are refused.
     Known(&'static [&'static dyn Section]),
-    /// None: another process has checked the graph, and keys that graph files do not have by
-    /// themselves are skipped.
+    /// None: another process has checked the graph, and keys of gateways are skipped.
     Elsewhere {
         /// Topics that gateways read by rules. `None`: any, if a key was skipped.
         carried: Option<Vec<String>>,

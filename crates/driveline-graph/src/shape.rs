@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Structural check of a file against the JSON Schema that its types generate.
 //!
-//! serde stops at the first thing that it dislikes; this finds all of them, each with its place. It
-//! knows the subset of JSON Schema that schemars generates for the graph types; whatever else there
-//! were would still be caught by serde.
+//! serde stops at the first mistake; this check finds all of them, each with its place. It supports
+//! the subset of JSON Schema that schemars generates for the graph types; serde still catches
+//! everything else.
 
 use super::diagnostic::{Diagnostics, Span, closest, suggest};
 use super::units::{self, ByteSize};
@@ -20,22 +20,22 @@ pub(super) struct Finding {
     pub(super) help: Option<String>,
 }
 
-/// Files that are easily taken for each other: the key that each has at its top, what it is, and
-/// what checks it.
+/// Kinds of files that are easily confused: top-level key, description, and the command that checks
+/// it.
 const KINDS: [(&str, &str, [&str; 2]); 2] = [
     ("driveline", "graph", ["driveline validate ", ""]),
     ("scenario", "scenario", ["driveline bench run ", " --dry-run"]),
 ];
 
-/// That the file is of another kind than `schema`'s, which is said instead of what is unknown in
-/// it.
+/// Returns a finding if the file is of another kind than `schema`'s; it replaces findings about
+/// unknown keys.
 pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Finding> {
     let expected = KINDS.iter().find(|(key, ..)| !schema["properties"][key].is_null())?;
     let (is, found) = KINDS.iter().find_map(|kind| Some((kind, root.entry(kind.0)?)))?;
     if is.0 == expected.0 || root.entry(expected.0).is_some() {
         return None;
     }
-    // A word without `/` or `.` would be an experiment's name.
+    // A word without `/` or `.` would be treated as an experiment's name.
     let path =
         if path.components().count() == 1 { Path::new(".").join(path) } else { path.to_owned() };
     let [before, after] = is.2;
@@ -46,7 +46,7 @@ pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Fi
     })
 }
 
-/// Everything in `root` that does not fit `schema`.
+/// Returns everything in `root` that does not fit `schema`.
 pub(super) fn check(root: &Node, schema: &Json) -> Vec<Finding> {
     let mut c = Checker {
         schema,
@@ -61,22 +61,22 @@ pub(super) fn check(root: &Node, schema: &Json) -> Vec<Finding> {
 }
 
 struct Checker<'a> {
-    /// Of the whole file.
+    /// Schema of the whole file.
     schema: &'a Json,
     definitions: &'a Json,
     path: Vec<String>,
     /// Description of the current key in the schema.
     about: Option<&'a str>,
-    /// Of the component that is looked at.
+    /// Inputs of the component under check.
     inputs: Vec<String>,
     found: Vec<Finding>,
 }
 
-/// Visitor of the schema's objects, given the keys that lead to them.
+/// Visitor of the schema's objects, with the keys that lead to them.
 type Look<'l, 'a> = dyn FnMut(&[&'a str], &'a serde_json::Map<String, Json>) + 'l;
 
-/// Names that DDS and ROS 2 have for keys that are called otherwise here, where that key is known,
-/// and what to write.
+/// Names in DDS and ROS 2 of keys with another name here: a key of the same mapping, the foreign
+/// name, and the name to write.
 const NAMES_OF_OTHERS: [(&str, &str, &str); 5] = [
     (
         "history",
@@ -100,7 +100,7 @@ impl<'a> Checker<'a> {
         self.found.push(Finding { span, message, help });
     }
 
-    /// ` in \`a.b\``, or nothing at the top.
+    /// Returns ` in \`a.b\``, or an empty text at the top.
     fn here(&self) -> String {
         if self.path.is_empty() {
             " at the top of the file".into()
@@ -129,7 +129,7 @@ impl<'a> Checker<'a> {
         schema
     }
 
-    /// `key` is where the key stands that leads to `node`.
+    /// Checks a node. `key` is the place of its key.
     fn node(&mut self, node: &Node, schema: &'a Json, key: Span) {
         let schema = self.resolve(schema);
         if let Some(branches) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
@@ -309,7 +309,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The one number that a key can have: the format of a file, at its top.
+    /// Returns the only permitted number of a key: the format of a file, at its top.
     fn format_of_file(&self, schema: &Json) -> Option<u64> {
         schema["minimum"].as_u64().filter(|only| schema["maximum"].as_u64() == Some(*only))
     }
@@ -317,7 +317,7 @@ impl<'a> Checker<'a> {
     /// Describes the places in the file where a key that is unknown here is valid, nearest to the
     /// top; empty if it is known nowhere, or here in another form.
     fn elsewhere(&self, key: &str) -> String {
-        // Deeper ones are within nested lists and mappings, which a misplaced key does not mean.
+        // Deeper keys are within nested lists and mappings, which are unlikely for a misplaced key.
         const DEEPEST: usize = 3;
         let mut level: Vec<(Vec<&'a str>, &'a Json)> = vec![(Vec::new(), self.schema)];
         for _ in 0..=DEEPEST {
@@ -358,10 +358,10 @@ impl<'a> Checker<'a> {
         String::new()
     }
 
-    /// The keys that a schema lists, and those of the mappings with any names and of the lists in
-    /// it.
+    /// Visits the keys that a schema lists, and the keys of its mappings with arbitrary names and
+    /// of its lists.
     fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut Look<'_, 'a>) {
-        // Values that hold values of their own kind, as those of parameters, name no keys.
+        // Recursive values, such as parameter values, have no named keys.
         let unnamed = path.iter().rev().take_while(|p| ["NAME", "[]"].contains(p)).count();
         if unnamed > 2 {
             return;
@@ -525,7 +525,7 @@ fn plain_number(key: &str, text: &str) -> Option<String> {
     Some(format!("Write a plain number, which is in {what}: `{key}: {value}`"))
 }
 
-/// As people write it: one that would have dozens of digits with an exponent.
+/// Formats a number for people; one with dozens of digits gets an exponent.
 fn number(value: f64) -> String {
     let plain = value == 0.0 || (1e-6..1e15).contains(&value.abs());
     if plain { value.to_string() } else { format!("{value:e}") }

@@ -34,8 +34,8 @@ fn outputs(specs: &[(String, usize, ModuleSpec)]) -> Vec<Strong<'_>> {
     all
 }
 
-/// Has the ends of topics with strengths select by them; reports topics of which that is not
-/// possible.
+/// Makes the ends of topics with strengths select by them; reports topics for which that is
+/// impossible.
 pub(super) fn apply(
     files: &mut Files,
     specs: &[(String, usize, ModuleSpec)],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keys of a module that say when it starts and whether it is started again.
+//! Keys of a module for its start and its restart.
 
 use super::diagnostic::{Diagnostic, suggest};
 use super::files::{Files, Part};
@@ -24,7 +24,7 @@ pub(super) fn ready_within(spec: &ModuleSpec) -> Option<Duration> {
     spec.ready_within_ms.and_then(Milliseconds::duration)
 }
 
-/// Reports references to modules that do not exist, modules that name themselves, and circles of
+/// Reports references to modules that do not exist, modules that name themselves, and cycles of
 /// `depends_on`.
 pub(super) fn check(
     files: &mut Files,
@@ -63,18 +63,18 @@ pub(super) fn check(
         .error(Diagnostic::error(message).at(place).help("remove one `depends_on` of this circle"));
 }
 
-/// A circle of dependencies with its first module at both ends, if there is one.
+/// Returns a cycle of dependencies, with its first module at both ends, if there is one.
 fn circle(depends: &BTreeMap<&str, &[String]>) -> Option<Vec<String>> {
     let mut done = std::collections::BTreeSet::new();
     for start in depends.keys() {
-        // Depth first; the path holds each module with the number of its dependencies that were
-        // followed.
+        // Depth first; the path contains each module with the number of its dependencies followed
+        // so far.
         let mut path = vec![(*start, 0)];
         while let Some((module, followed)) = path.last_mut() {
             let next = depends.get(*module).and_then(|d| d.get(*followed));
             *followed += 1;
             match next {
-                // Reported by itself.
+                // Reported separately.
                 Some(next) if next == *module => {}
                 Some(next) if path.iter().any(|(m, _)| m == next) => {
                     let at = path.iter().position(|(m, _)| m == next)?;

@@ -608,9 +608,10 @@ fn inputs_must_be_connected_and_hold_what_their_trigger_needs() {
         "the class's order counts"
     );
     assert_eq!(f.inputs[0].max_held, 8);
-    assert!(
-        matches!(f.trigger, ResolvedTrigger::Approximate { max_interval: Some(d), .. } if d.as_micros() == 500)
-    );
+    assert!(matches!(
+        f.trigger,
+        ResolvedTrigger::Approximate { max_interval: Some(d), .. } if d.as_micros() == 500
+    ));
 }
 
 #[test]

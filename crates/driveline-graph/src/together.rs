@@ -25,8 +25,8 @@ impl Named<'_> {
 }
 
 impl Resolver<'_> {
-    /// Loads the libraries of a module together, in a process of their own, and reports the two
-    /// that cannot be.
+    /// Loads the libraries of a module together, in a separate process, and reports two that cannot
+    /// be.
     pub(super) fn together(&mut self, document: usize, module: &ResolvedModule) {
         let mut named: Vec<Named<'_>> = Vec::new();
         for c in &module.components {
@@ -111,7 +111,7 @@ mod tests {
     use crate::descriptor::ComponentClass;
     use crate::fixture::{Fixture, describe, finds};
 
-    /// Two of its libraries cannot stand each other.
+    /// Two of its libraries cannot be loaded together.
     struct Quarrel(&'static str);
 
     impl Describe for Quarrel {

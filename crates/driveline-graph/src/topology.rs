@@ -13,8 +13,7 @@ use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Payload limit of protobuf topics that do not say otherwise: far more than any list of
-/// detections.
+/// Default payload limit of protobuf topics: far more than any list of detections.
 const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
 /// Payload limit of outputs that lead nowhere; never touched unless the component fills them.
 const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
@@ -35,7 +34,7 @@ pub(super) struct End {
     pub(super) component: String,
     pub(super) port: String,
     pub(super) topic: TopicName,
-    /// Unknown if the library was not looked at.
+    /// `None` if the library was not read.
     pub(super) schema: Option<Schema>,
     pub(super) qos: Qos,
     /// Place that names the topic; `None` for outputs that the graph does not connect.
@@ -65,17 +64,17 @@ impl End {
     }
 }
 
-/// A topic under `topics:` that no component uses, and whose name is nearly that of one that is
-/// used and has no entry: one of the two is misspelt.
+/// A topic under `topics:` that no component uses, with nearly the name of a used topic without an
+/// entry: one of the two is misspelt.
 #[derive(Clone)]
 struct Idle {
     name: String,
     place: Place,
-    /// The section in which a rule has the name of the other one.
+    /// The section with a rule for the other name.
     wrong: Option<&'static str>,
 }
 
-/// Checks every topic and resolves it. Also topics that are reported as misspelt.
+/// Checks and resolves every topic, also topics that are reported as misspelt.
 pub(super) fn check(
     files: &mut Files,
     ends: &[End],
@@ -86,7 +85,7 @@ pub(super) fn check(
     }
     let declared: Vec<(String, usize, TopicSpec)> =
         files.topics.iter().map(|(n, t)| (n.clone(), t.document, t.spec.clone())).collect();
-    // What gateways carry for programs outside of the graph has no ends in it.
+    // Topics that gateways carry for programs outside of the graph have no ends in it.
     let carried: Vec<TopicName> = declared
         .iter()
         .filter(|(n, _, t)| is_carried(files, n, t))
@@ -99,7 +98,7 @@ pub(super) fn check(
     let possible =
         |n: &&str| n.parse::<TopicName>().is_ok() && !used.keys().any(|u| u.as_str() == *n);
     let idle: Vec<&str> = declared.iter().map(|(n, ..)| n.as_str()).filter(possible).collect();
-    let (mut told, mut misspelt) = (BTreeSet::new(), BTreeSet::new());
+    let (mut reported, mut misspelt) = (BTreeSet::new(), BTreeSet::new());
     let none = TopicSpec::default();
     let mut topics = BTreeMap::new();
     for (name, ends) in &by_topic {
@@ -117,7 +116,7 @@ pub(super) fn check(
                 wrong: in_rule(name.as_str()).filter(|_| in_rule(near).is_none()),
             })
         });
-        let mut t = Topic { files, name, document, spec, ends, idle, told: false };
+        let mut t = Topic { files, name, document, spec, ends, idle, reported: false };
         t.dangling(&used);
         t.types(&used);
         t.qos();
@@ -125,8 +124,8 @@ pub(super) fn check(
         let max_payload = t.max_payload();
         let (pins, hosts) = t.pins();
         let carried = t.is_carried();
-        if let Some(idle) = t.idle.filter(|_| t.told) {
-            told.insert(idle.name);
+        if let Some(idle) = t.idle.filter(|_| t.reported) {
+            reported.insert(idle.name);
             misspelt.insert((*name).clone());
         }
         let resolved = ResolvedTopic {
@@ -144,13 +143,13 @@ pub(super) fn check(
         };
         topics.insert((*name).clone(), resolved);
     }
-    for (name, document, spec) in declared.iter().filter(|(name, ..)| !told.contains(name)) {
+    for (name, document, spec) in declared.iter().filter(|(name, ..)| !reported.contains(name)) {
         declaration(files, name, *document, spec, &by_topic);
     }
     (topics, misspelt)
 }
 
-/// Topics that rules name as such, each with the key of their section.
+/// Returns topics that rules name without wildcards, each with the key of their section.
 fn single_rules(files: &Files) -> impl Iterator<Item = (&'static str, TopicName)> {
     let of = |s: &'_ InSection| {
         let topics: Vec<TopicName> = s.rules.iter().filter_map(TopicRule::single).collect();
@@ -159,7 +158,8 @@ fn single_rules(files: &Files) -> impl Iterator<Item = (&'static str, TopicName)
     files.sections.iter().flat_map(of)
 }
 
-/// The rule that would cover the topic if its name had no slip, its place, and what it should say.
+/// Returns the rule that would cover the topic if it were spelt correctly, its place, and the
+/// correction.
 fn misspelt_rule(files: &Files, name: &TopicName) -> Option<(String, Place, String)> {
     files.sections.iter().find_map(|section| {
         let (i, rule, meant) = section
@@ -172,7 +172,7 @@ fn misspelt_rule(files: &Files, name: &TopicName) -> Option<(String, Place, Stri
     })
 }
 
-/// The key of the section that has a rule for the topic.
+/// Returns the key of the section that has a rule for the topic.
 fn rule_of(files: &Files, name: &TopicName) -> Option<&'static str> {
     let section = files.sections.iter().find(|s| s.covers(name, true) || s.covers(name, false));
     section.map(|s| s.key)
@@ -214,7 +214,7 @@ fn declaration(
                 .help("give it `reach: network`, or remove `network`"),
         );
     }
-    // A file with topics only is there to be included.
+    // A file with topics only is meant to be included.
     let alone = files.modules.is_empty() && !files.sections.iter().any(|s| s.spec.takes_part());
     if !used.contains_key(&parsed) && !alone {
         let mut d = Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place);
@@ -245,8 +245,8 @@ fn declaration(
     }
 }
 
-/// Topics that components use and that have no entry. One with an entry of its own is what it is
-/// called.
+/// Returns topics that components use and that have no entry. A topic with an entry is not
+/// misspelt.
 fn undeclared<'a>(files: &Files, used: &BTreeMap<&'a TopicName, Vec<&End>>) -> Vec<&'a str> {
     used.keys().map(|k| k.as_str()).filter(|n| !files.topics.contains_key(*n)).collect()
 }
@@ -258,18 +258,18 @@ struct Topic<'a> {
     spec: &'a TopicSpec,
     ends: &'a [&'a End],
     idle: Option<Idle>,
-    /// A finding names the idle one.
-    told: bool,
+    /// True if a finding names the idle topic.
+    reported: bool,
 }
 
 impl<'a> Topic<'a> {
-    /// Adds to a finding about a topic without an entry which entry is probably meant, or else
+    /// Adds the probably intended entry to a finding about a topic without an entry, or else
     /// another help.
     fn meant(&mut self, d: Diagnostic, otherwise: Option<String>) -> Diagnostic {
         let (name, Some(idle)) = (self.name, self.idle.clone()) else {
             return d.maybe_help(otherwise);
         };
-        self.told = true;
+        self.reported = true;
         let help = if let Some(key) = idle.wrong {
             format!(
                 "a rule under `{key}:` names `{name}`, too: did you mean it where `{}` is \
@@ -319,10 +319,10 @@ impl<'a> Topic<'a> {
         });
     }
 
-    /// A finding that an entry under `topics:` would mend. If one with nearly this name is there,
-    /// the first says so, and no other is needed.
+    /// Reports a finding that an entry under `topics:` would solve. If an entry with nearly this
+    /// name exists, only the first such finding is reported, and names it.
     fn lacks_entry(&mut self, d: Diagnostic, help: String, place: Option<Place>) {
-        if !self.told {
+        if !self.reported {
             let d = self.meant(d, Some(help));
             self.report(d, place);
         }
@@ -331,7 +331,7 @@ impl<'a> Topic<'a> {
     fn dangling(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
         let is_one_sided =
             self.publishers().next().is_none() != self.subscriptions().next().is_none();
-        // Of a topic with a rule for ROS 2 that is said already.
+        // For a topic with a rule for ROS 2, that is reported already.
         let in_vain = is_one_sided && self.spec.reach == Reach::Process;
         if self.spec.external && in_vain && rule_of(self.files, self.name).is_none() {
             let message = format!(
@@ -346,7 +346,7 @@ impl<'a> Topic<'a> {
             let place = self.declared_at("external");
             self.report(Diagnostic::warning(message).help(help), place);
         }
-        // What reaches other hosts may have its other end there.
+        // A topic that reaches other hosts may have its other end there.
         if self.spec.external || self.spec.reach == Reach::Network {
             return;
         }
@@ -356,8 +356,8 @@ impl<'a> Topic<'a> {
         let place = self.ends.iter().find_map(|e| e.place.clone());
         let of_idle = |near: &str| self.idle.as_ref().is_some_and(|idle| idle.name == near);
         let idle = || self.idle.iter().map(|idle| idle.name.as_str());
-        let nobody_publishes = self.publishers().next().is_none();
-        let (d, help) = if nobody_publishes {
+        let is_unpublished = self.publishers().next().is_none();
+        let (d, help) = if is_unpublished {
             let elsewhere = |n: &TopicName| {
                 self.files
                     .topics
@@ -403,8 +403,8 @@ impl<'a> Topic<'a> {
         self.report(d, place);
     }
 
-    /// Keys of a topic that programs outside of this graph take part in: what stays in its process
-    /// is beyond them.
+    /// Returns the keys of a topic that programs outside of this graph use: it must not stay in its
+    /// process.
     fn external(&self) -> &'static str {
         if self.spec.reach == Reach::Process {
             "{reach: host, external: true}"
@@ -413,8 +413,8 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Two topics with one side each are one topic with two spellings; that under `topics:` is the
-    /// right one.
+    /// Returns the help for two topics with one side each: probably one topic with two spellings,
+    /// of which that under `topics:` is right.
     fn misspelt(&self, near: &str, what: &str) -> String {
         match (self.document.is_some(), self.files.topics.contains_key(near)) {
             (true, false) => format!("`{near}` {what}: did you mean `{}` there?", self.name),
@@ -498,7 +498,7 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Another topic of the type that an end has, as an example.
+    /// Returns another topic of an end's type, as an example.
     fn others(&self, end: &End, type_name: &str, all: &BTreeMap<&TopicName, Vec<&End>>) -> String {
         let sends = |e: &End| {
             e.publishes()
@@ -519,7 +519,7 @@ impl<'a> Topic<'a> {
         other.map_or_else(String::new, |n| format!(", such as `{n}`"))
     }
 
-    /// Two ends of the same side with different types.
+    /// Reports two ends of the same side with different types.
     fn mismatch(&mut self, what: &str, first: Option<&End>, other: &End) {
         let Some(first) = first else { return };
         let type_of = |e: &End| {
@@ -568,8 +568,8 @@ impl<'a> Topic<'a> {
         self.checksums_by_rules();
     }
 
-    /// At host reach a publisher's memory holds its own depth; inside a process each subscription
-    /// has a queue of its depth.
+    /// Checks the depths. At host reach a publisher's memory holds its own depth; inside a process
+    /// each subscription has a queue of its own depth.
     fn depths(&mut self) {
         if self.spec.reach == Reach::Process {
             return;
@@ -597,7 +597,7 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// A gateway's publishers of samples that come by rules offer no checksums.
+    /// Checks checksums: a gateway's publishers of samples that come by rules offer none.
     fn checksums_by_rules(&mut self) {
         let from = self.files.sections.iter().find(|s| s.covers(self.name, true));
         let Some(peer) = from.map(|s| s.spec.peer()) else { return };
@@ -718,7 +718,8 @@ impl<'a> Topic<'a> {
         0
     }
 
-    /// No sample would fit: each publish would fail, long after the start.
+    /// Reports a payload limit into which no sample fits: each publish would fail, long after the
+    /// start.
     fn holds_a_sample(&mut self, max_payload: u64) {
         let Some(schema) = self.ends.iter().find_map(|e| e.schema.clone()) else { return };
         let layout = schema
@@ -807,8 +808,8 @@ impl<'a> Topic<'a> {
     }
 }
 
-/// Reports components that trigger each other in a circle: once started, nothing paces them, and
-/// nothing starts them.
+/// Reports components that trigger each other in a cycle: nothing starts them, and once started,
+/// nothing limits their rate.
 pub(super) fn cycles(
     files: &mut Files,
     graph: &ResolvedGraph,
@@ -848,8 +849,8 @@ pub(super) fn cycles(
             }
         }
         let Some(start) = edges.iter().position(|e| !e.is_empty()) else { return };
-        // Every component left is started by one that is left, so walking against the arrows ends
-        // in a circle.
+        // Every remaining component is started by a remaining one, so following the edges backwards
+        // ends in a cycle.
         let mut walk = vec![start];
         let circle = loop {
             let Some((&from, _)) = walk.last().and_then(|at| edges[*at].first_key_value()) else {
@@ -875,7 +876,7 @@ pub(super) fn cycles(
             d = d.at(files.place(*document, &["modules", module, "components", first], Part::Key));
         }
         files.error(d);
-        // One arrow of it removed, the search goes on for others.
+        // One edge of the cycle is removed, and the search continues for others.
         if let (Some(&at), Some(&from)) = (circle.first(), circle.get(1).or(circle.first())) {
             edges[at].remove(&from);
         }

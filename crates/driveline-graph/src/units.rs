@@ -26,7 +26,7 @@ const UNITS: [(&str, u64); 7] = [
 /// Reason why a text is not a size.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ByteSizeError {
-    /// It does not read as one.
+    /// It cannot be parsed.
     #[error(
         "{0:?} is not a size; write a number of bytes, or a number with kB, MB, GB, KiB, MiB or \
          GiB, such as `2 MiB`"
@@ -141,13 +141,13 @@ impl JsonSchema for ByteSize {
     }
 }
 
-/// A length of time in milliseconds; fractions are fine.
+/// A duration in milliseconds; fractions are permitted.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Milliseconds(pub f64);
 
 impl Milliseconds {
-    /// As a duration, to the nanosecond. Nothing for what is not in the range of the schema.
+    /// Returns the duration, to the nanosecond; `None` if it is not in the range of the schema.
     #[must_use]
     pub fn duration(self) -> Option<Duration> {
         let ns = (self.0 * 1e6).round();

@@ -7,8 +7,8 @@ use super::yaml::{Fault, Node, Value};
 /// Value of a variable in the environment of the command.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Replaces variables where a graph file has paths or an environment. Returns what cannot be
-/// replaced; such text stays.
+/// Replaces variables in paths and environments of a graph file. Returns the variables that cannot
+/// be replaced; their text stays.
 pub(super) fn expand(root: &mut Node, lookup: Lookup<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for key in ["include", "params_files"] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! YAML text as a tree in which every key and value knows its place.
+//! YAML text as a tree in which every key and value has its place.
 //!
 //! The parser yields events; the tree is built here without recursion and within fixed bounds, so
 //! that no text can exhaust the stack or the memory. Anchors and aliases work; merge keys, tags and
@@ -15,12 +15,12 @@ use std::collections::HashMap;
 pub(super) const MAX_FILE_BYTES: usize = 4 << 20;
 /// Maximum number of values in one file, including anchored ones and repetitions by aliases.
 pub(super) const MAX_NODES: usize = 200_000;
-/// Most bytes of text in them.
+/// Maximum number of bytes of text in them.
 pub(super) const MAX_TEXT_BYTES: usize = 16 << 20;
-/// Deepest nesting.
+/// Maximum depth of nesting.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) span: Span,
@@ -48,7 +48,7 @@ pub(super) struct Entry {
     pub(super) value: Node,
 }
 
-/// Something in a text that is not readable as a tree.
+/// A part of a text that cannot be read as a tree.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fault {
     pub(super) span: Span,
@@ -130,7 +130,7 @@ impl Size {
     }
 }
 
-/// Text cut to what fits into a message.
+/// Cuts a text to a length that fits into a message.
 pub(super) fn shorten(text: &str) -> String {
     const MOST: usize = 60;
     if text.chars().count() <= MOST {
@@ -162,8 +162,8 @@ struct Builder {
 
 /// Reads one document. Empty text gives an empty mapping.
 ///
-/// Faults that leave a usable tree (duplicate keys) come with it; the tree then holds the first of
-/// the two.
+/// Faults that leave a usable tree (duplicate keys) are returned with it; the tree then has the
+/// first of the two.
 pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
     let nothing = Span::default();
     if text.len() > MAX_FILE_BYTES {
@@ -206,7 +206,7 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
         }
     }
     let root = b.root.unwrap_or(Node { span: nothing, value: Value::Map(Entries::new()) });
-    // A file of comments only is an empty graph, not a null.
+    // A file with comments only is an empty graph, not a null.
     let root = if root.value == Value::Null {
         Node { value: Value::Map(Entries::new()), ..root }
     } else {
@@ -278,7 +278,7 @@ impl Builder {
                     )
                     .help("an alias can only repeat a finished value"));
                 };
-                // Before the copy is made.
+                // Counted before the copy is made.
                 self.grow(size, span)?;
                 match self.anchors.get(&anchor).cloned() {
                     Some(node) => self.place(Node { span, ..node }),
@@ -316,7 +316,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Accounts for what is about to be kept.
+    /// Counts the size of a value that will be kept.
     fn grow(&mut self, by: Size, span: Span) -> Result<(), Fault> {
         self.size = self.size.and(by);
         if self.size.nodes > MAX_NODES {
@@ -344,7 +344,7 @@ impl Builder {
         self.place(node)
     }
 
-    /// Puts a value where it belongs.
+    /// Inserts a value into its container.
     fn place(&mut self, node: Node) -> Result<(), Fault> {
         let Some(parent) = self.open.last_mut() else {
             self.root = Some(node);
@@ -525,7 +525,7 @@ mod tests {
         assert!(parse(&bomb).1[0].message.contains("bytes of text"));
         let keys = format!("a: &a\n  ? '{long}'\n  : 1\nb: [{}]\n", vec!["*a"; 1000].join(", "));
         assert!(parse(&keys).1[0].message.contains("bytes of text"), "{:?}", parse(&keys).1);
-        // Each of these keeps all that is within it once more.
+        // Each anchor copies its whole content once more.
         let nested: String = (0..30).map(|i| format!("&a{i} [")).collect();
         let nested = format!("k: {nested}{}{}", vec!["x"; 20_000].join(","), "]".repeat(30));
         assert!(parse(&nested).1[0].message.contains("more than"));

@@ -4,8 +4,8 @@
 use crate::header::{Header, TextError, fixed_text, to_fixed_text};
 use driveline_types::plain_type;
 
-/// Head of an image in a compressed format; the file's bytes follow as `data`. As ROS's
-/// `sensor_msgs/CompressedImage`.
+/// Head of an image in a compressed format; the file's bytes follow as `data`. It corresponds to
+/// ROS's `sensor_msgs/CompressedImage`.
 #[plain_type(name = "driveline/CompressedImage", tail(data: u8))]
 #[derive(Debug, PartialEq, Eq)]
 pub struct CompressedImage {
@@ -17,7 +17,7 @@ pub struct CompressedImage {
 }
 
 impl CompressedImage {
-    /// A head.
+    /// Returns a head.
     ///
     /// # Errors
     /// [`TextError`] if `format` is longer than 63 bytes or contains a zero byte.
@@ -25,10 +25,10 @@ impl CompressedImage {
         Ok(Self { header, format: to_fixed_text("format", format)? })
     }
 
-    /// The format.
+    /// Returns the format.
     ///
     /// # Errors
-    /// [`TextError`] if the publisher wrote no text there.
+    /// [`TextError`] if the publisher did not write text.
     pub fn format(&self) -> Result<&str, TextError> {
         fixed_text("format", &self.format)
     }

@@ -13,7 +13,7 @@ pub struct Header {
     pub source_time_ns: u64,
     /// Number of the source frame, from 0; the same in everything that is derived from it.
     pub frame_index: u64,
-    /// Coordinate frame that the data refers to: at most 47 bytes of UTF-8, then zeros. See
+    /// Coordinate frame of the data: at most 47 bytes of UTF-8, then zeros. See
     /// [`frame_id`](Self::frame_id).
     pub frame_id: [u8; 48],
 }
@@ -25,7 +25,7 @@ impl Default for Header {
 }
 
 impl Header {
-    /// A header.
+    /// Returns a header.
     ///
     /// # Errors
     /// [`TextError`] if `frame_id` is longer than 47 bytes or contains a zero byte.
@@ -39,8 +39,8 @@ impl Header {
         MonotonicNs(self.source_time_ns)
     }
 
-    /// The coordinate frame, copied: another process could change the text in the payload after it
-    /// was checked.
+    /// Returns a copy of the coordinate frame: another process could change the text in the payload
+    /// after it was checked.
     ///
     /// # Errors
     /// [`TextError`] if the publisher did not write text.
@@ -60,10 +60,10 @@ pub struct FrameId {
 }
 
 impl FrameId {
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // Both were found to be so when this was made.
+        // Both were checked when the value was created.
         self.bytes.get(..self.len).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
     }
 }
@@ -87,7 +87,7 @@ impl fmt::Debug for FrameId {
     }
 }
 
-/// Reason why a field of fixed size cannot hold a text, or holds none.
+/// Reason why a text does not fit a field of fixed size, or why the field contains no text.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum TextError {
     /// Too long.
@@ -100,13 +100,13 @@ pub enum TextError {
         /// Size of the field in bytes.
         max: usize,
     },
-    /// The text contains a zero byte, which ends it for its readers.
+    /// The text contains a zero byte, which readers take as its end.
     #[error("{field} contains a zero byte, where its readers would end it")]
     ZeroByte {
         /// The field.
         field: &'static str,
     },
-    /// The bytes are no text.
+    /// The bytes are not text.
     #[error("{field} is not zero-terminated UTF-8: the publisher wrote something else there")]
     NotText {
         /// The field.
@@ -114,7 +114,7 @@ pub enum TextError {
     },
 }
 
-/// The text in a zero-terminated field; `field` names it in errors.
+/// Returns the text in a zero-terminated field; `field` names it in errors.
 ///
 /// # Errors
 /// [`TextError::NotText`] if there is no zero byte, or no UTF-8 before it.
@@ -123,7 +123,7 @@ pub fn fixed_text<'a>(field: &'static str, bytes: &'a [u8]) -> Result<&'a str, T
     std::str::from_utf8(&bytes[..len]).map_err(|_| TextError::NotText { field })
 }
 
-/// A zero-terminated field with `text` in it; `field` names it in errors.
+/// Returns a zero-terminated field that contains `text`; `field` names it in errors.
 ///
 /// # Errors
 /// [`TextError`] if `text` is longer than `N - 1` bytes or contains a zero byte.
@@ -168,9 +168,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_text_or_an_error(bytes: [u8; 16], text in "\\PC{0,8}") {
-            if let Ok(t) = fixed_text("f", &bytes) { prop_assert_eq!(t.as_bytes(), &bytes[..t.len()]); }
-            if let Ok(fixed) = to_fixed_text::<16>("f", &text) { prop_assert_eq!(fixed_text("f", &fixed), Ok(text.as_str())); }
-            else { prop_assert!(text.len() > 15); }
+            if let Ok(t) = fixed_text("f", &bytes) {
+                prop_assert_eq!(t.as_bytes(), &bytes[..t.len()]);
+            }
+            if let Ok(fixed) = to_fixed_text::<16>("f", &text) {
+                prop_assert_eq!(fixed_text("f", &fixed), Ok(text.as_str()));
+            } else {
+                prop_assert!(text.len() > 15);
+            }
         }
     }
 }

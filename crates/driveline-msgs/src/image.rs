@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// Head of an image; the rows follow as `data`.
 ///
-/// Read it through [`ImageView`], write it through [`ImageMut`]: they check that the numbers fit
+/// Read it through [`ImageView`] and write it through [`ImageMut`]: they check that its values fit
 /// the data.
 #[plain_type(name = "driveline/Image", tail(data: u8))]
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,11 +22,12 @@ pub struct Image {
     pub height: u32,
     /// Distance from the start of a row to the start of the next, in bytes.
     pub step: u32,
-    /// An [`Encoding`]'s number.
+    /// Number of an [`Encoding`].
     pub encoding: u32,
 }
 
-/// Most columns and most rows of an image: what fits the `int` of image libraries.
+/// Maximum number of columns and of rows of an image: the range of `int`, which image libraries
+/// use.
 pub const MAX_IMAGE_SIDE: u32 = 0x7fff_ffff;
 
 /// Format of pixels, with names and bit counts as in ROS. Multi-byte values are little endian.
@@ -53,38 +54,38 @@ pub enum Encoding {
     Type16Uc1 = 9,
     /// One `float`, such as a depth in metres.
     Type32Fc1 = 10,
-    /// One byte without a meaning of its own.
+    /// One byte without a defined meaning.
     Type8Uc1 = 11,
-    /// Two bytes without a meaning of their own.
+    /// Two bytes without a defined meaning.
     Type8Uc2 = 12,
-    /// Three bytes without a meaning of their own.
+    /// Three bytes without a defined meaning.
     Type8Uc3 = 13,
-    /// Four bytes without a meaning of their own.
+    /// Four bytes without a defined meaning.
     Type8Uc4 = 14,
     /// A plane of Y, then rows of U, V for each two by two pixels; width and height are even.
     Nv12 = 15,
     /// A plane of Y, then rows of V, U for each two by two pixels; width and height are even.
     Nv21 = 16,
-    /// Behind colour filters, RGGB from the first pixel on; one byte.
+    /// Bayer pattern, RGGB from the first pixel on; one byte.
     BayerRggb8 = 17,
-    /// Behind colour filters, BGGR from the first pixel on; one byte.
+    /// Bayer pattern, BGGR from the first pixel on; one byte.
     BayerBggr8 = 18,
-    /// Behind colour filters, GBRG from the first pixel on; one byte.
+    /// Bayer pattern, GBRG from the first pixel on; one byte.
     BayerGbrg8 = 19,
-    /// Behind colour filters, GRBG from the first pixel on; one byte.
+    /// Bayer pattern, GRBG from the first pixel on; one byte.
     BayerGrbg8 = 20,
-    /// Behind colour filters, RGGB from the first pixel on; two bytes.
+    /// Bayer pattern, RGGB from the first pixel on; two bytes.
     BayerRggb16 = 21,
-    /// Behind colour filters, BGGR from the first pixel on; two bytes.
+    /// Bayer pattern, BGGR from the first pixel on; two bytes.
     BayerBggr16 = 22,
-    /// Behind colour filters, GBRG from the first pixel on; two bytes.
+    /// Bayer pattern, GBRG from the first pixel on; two bytes.
     BayerGbrg16 = 23,
-    /// Behind colour filters, GRBG from the first pixel on; two bytes.
+    /// Bayer pattern, GRBG from the first pixel on; two bytes.
     BayerGrbg16 = 24,
 }
 
 impl Encoding {
-    /// All of them.
+    /// All encodings.
     pub const ALL: [Self; 24] = [
         Self::Bgr8,
         Self::Rgb8,
@@ -112,7 +113,7 @@ impl Encoding {
         Self::BayerGrbg16,
     ];
 
-    /// Its name in ROS, such as `bgr8` or `16UC1`.
+    /// Returns its name in ROS, such as `bgr8` or `16UC1`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -143,13 +144,14 @@ impl Encoding {
         }
     }
 
-    /// Its name in messages of ROS, which every release since Humble knows.
+    /// Returns its name in messages of ROS, supported by every release since Humble.
     #[must_use]
     pub fn ros_name(self) -> &'static str {
         if self == Self::Yuyv { "yuv422_yuy2" } else { self.name() }
     }
 
-    /// Bytes of a row for each pixel; of `nv12` and `nv21`, each row of which is one of a plane, 1.
+    /// Returns the bytes of a row for each pixel; 1 for `nv12` and `nv21`, whose rows are those of
+    /// planes.
     #[must_use]
     pub fn bytes_per_pixel(self) -> u32 {
         match self {
@@ -175,7 +177,8 @@ impl Encoding {
         }
     }
 
-    /// Bytes of the numbers that pixels consist of. Steps between rows are a multiple of it.
+    /// Returns the size in bytes of a number in a pixel. The distance between rows is a multiple of
+    /// it.
     #[must_use]
     pub fn bytes_per_channel(self) -> u32 {
         match self {
@@ -190,8 +193,8 @@ impl Encoding {
         }
     }
 
-    /// Rows of data that an image of `height` pixels has: one and a half times as many for `nv12`
-    /// and `nv21`.
+    /// Returns the number of rows of data in an image of `height` pixels: `height`, or one and a
+    /// half times that for `nv12` and `nv21`.
     #[must_use]
     pub fn rows(self, height: u32) -> u64 {
         let height = u64::from(height);
@@ -202,14 +205,14 @@ impl Encoding {
         matches!(self, Self::Nv12 | Self::Nv21)
     }
 
-    /// Returns true if groups of pixels that share their colour are complete.
+    /// Returns true if all groups of pixels that share a colour are complete.
     fn permits(self, width: u32, height: u32) -> bool {
         let pairs = self.has_planes() || matches!(self, Self::Yuv422 | Self::Yuyv);
         (width.is_multiple_of(2) || !pairs) && (height.is_multiple_of(2) || !self.has_planes())
     }
 }
 
-/// Names of all encodings, for errors.
+/// Returns the names of all encodings, for errors.
 fn known() -> String {
     Encoding::ALL.map(Encoding::name).join(", ")
 }
@@ -220,7 +223,7 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// From a name of ROS, older and newer ones (`uyvy`, `yuv422_yuy2`) included.
+/// Parses a name in ROS, older and newer ones (`uyvy`, `yuv422_yuy2`) included.
 impl FromStr for Encoding {
     type Err = ImageError;
     fn from_str(name: &str) -> Result<Self, ImageError> {
@@ -243,23 +246,23 @@ impl TryFrom<u32> for Encoding {
 /// Reason why a payload is not an image.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ImageError {
-    /// The payload is no [`Image`] at all.
+    /// The payload is not an [`Image`].
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    /// A number that stands for no encoding.
+    /// The number is not that of an encoding.
     #[error("image encoding {number} is unknown; known are 1 (bgr8) to {} \
          (bayer_grbg16)", Encoding::ALL.len())]
     Encoding {
         /// The number.
         number: u32,
     },
-    /// A name of no encoding.
+    /// The name is not that of an encoding.
     #[error("image encoding '{name}' is unknown; known are {}", known())]
     EncodingName {
         /// The name, cut to 40 characters.
         name: String,
     },
-    /// More columns or rows than [`MAX_IMAGE_SIDE`].
+    /// The image has more columns or rows than [`MAX_IMAGE_SIDE`].
     #[error(
         "an image cannot be {width} x {height} pixels large; at most {MAX_IMAGE_SIDE} each way"
     )]
@@ -269,7 +272,7 @@ pub enum ImageError {
         /// Rows, in pixels.
         height: u32,
     },
-    /// Pixels share their colour, so that there cannot be an odd number of them.
+    /// The number of columns or rows is odd, although pixels share their colour.
     #[error("a {encoding} image cannot be {width} x {height} pixels large: pixels come in pairs")]
     Odd {
         /// Encoding.
@@ -317,7 +320,7 @@ pub enum ImageError {
     },
 }
 
-/// Checked dimensions of an image.
+/// Dimensions of an image, after a check.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     step: usize,
@@ -358,7 +361,7 @@ fn check(head: &Image, data_len: usize) -> Result<Shape, ImageError> {
 }
 
 impl Image {
-    /// A head for rows without gaps.
+    /// Returns a head for rows without gaps.
     ///
     /// # Errors
     /// [`ImageError`] if the encoding does not permit the size, or a row is longer than 4 GiB.
@@ -376,7 +379,7 @@ impl Image {
         Ok(Self { header, width, height, step, encoding: encoding as u32 })
     }
 
-    /// Length of the data that this head describes, in bytes.
+    /// Returns the length of the data that this head describes, in bytes.
     #[must_use]
     pub fn data_len(&self) -> u64 {
         let rows = Encoding::try_from(self.encoding)
@@ -384,27 +387,30 @@ impl Image {
         u64::from(self.step) * rows
     }
 
-    /// That this head describes an image whose data, of `data_len` bytes, has all of its rows.
+    /// Checks that this head describes an image whose data, of `data_len` bytes, contains all of
+    /// its rows.
     ///
     /// # Errors
-    /// [`ImageError`] if its numbers do not fit each other or the data.
+    /// [`ImageError`] if its values do not fit each other or the data.
     pub fn check(&self, data_len: usize) -> Result<(), ImageError> {
         check(self, data_len).map(drop)
     }
 
-    /// Length of the payload of an image without gaps between its rows, in bytes: what to loan.
+    /// Returns the length of the payload of an image without gaps between its rows, in bytes, for a
+    /// loan.
     ///
     /// # Errors
-    /// [`ImageError`] if the encoding does not permit the size, or the length exceeds the address space.
+    /// [`ImageError`] if the encoding does not permit the size, or the length exceeds the address
+    /// space.
     pub fn payload_len(width: u32, height: u32, encoding: Encoding) -> Result<usize, ImageError> {
         let data_len = Self::new(Header::default(), width, height, encoding)?.data_len();
         Ok(payload_len::<Self>(usize::try_from(data_len).unwrap_or(usize::MAX))?)
     }
 }
 
-/// An image whose numbers fit its data. Copies no pixels, allocates nothing.
+/// A checked image whose values fit its data. It copies no pixels and does not allocate.
 ///
-/// The head is copied before it is checked: whatever another process writes into the payload
+/// The head is copied before it is checked: even if another process writes into the payload
 /// afterwards, rows and pixels stay inside it. Only their values can change.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageView<'a> {
@@ -414,10 +420,10 @@ pub struct ImageView<'a> {
 }
 
 impl<'a> ImageView<'a> {
-    /// Looks at a payload as an image.
+    /// Returns a view of a payload as an image.
     ///
     /// # Errors
-    /// [`ImageError`] if its numbers do not fit its data.
+    /// [`ImageError`] if its values do not fit its data.
     pub fn new(payload: PlainRef<'a, Image>) -> Result<Self, ImageError> {
         let (head, data) = (payload.copy_head(), payload.tail());
         let shape = check(&head, data.len())?;
@@ -430,7 +436,7 @@ impl<'a> ImageView<'a> {
         &self.head.header
     }
 
-    /// The copy of the head.
+    /// Returns the copy of the head.
     #[must_use]
     pub fn head(&self) -> &Image {
         &self.head
@@ -460,19 +466,20 @@ impl<'a> ImageView<'a> {
         self.shape.encoding
     }
 
-    /// Rows of data: the height, or one and a half times as many for `nv12` and `nv21`.
+    /// Returns the number of rows of data: the height, or one and a half times that for `nv12` and
+    /// `nv21`.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.shape.rows
     }
 
-    /// All bytes after the head; at least `step * rows`.
+    /// Returns all bytes after the head; at least `step * rows`.
     #[must_use]
     pub fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// The pixels of row `y`, without the gap to the next row; empty from `rows` on.
+    /// Returns the pixels of row `y`, without the gap to the next row; empty from `rows` on.
     #[must_use]
     pub fn row(&self, y: u32) -> &'a [u8] {
         if y >= self.shape.rows {
@@ -483,7 +490,7 @@ impl<'a> ImageView<'a> {
     }
 }
 
-/// An image under construction whose numbers fit its data.
+/// An image under construction whose values fit its data.
 #[derive(Debug)]
 pub struct ImageMut<'a> {
     data: &'a mut [u8],
@@ -492,7 +499,7 @@ pub struct ImageMut<'a> {
 
 impl<'a> ImageMut<'a> {
     /// Writes the head of an image without gaps between its rows into a payload of at least
-    /// [`Image::payload_len`]. The pixels keep what was there.
+    /// [`Image::payload_len`]. The pixels keep their previous bytes.
     ///
     /// # Errors
     /// [`ImageError`] if the payload is too short or the encoding does not permit the size.
@@ -510,13 +517,13 @@ impl<'a> ImageMut<'a> {
         Ok(Self { data, shape })
     }
 
-    /// All bytes after the head; rows follow each other without gaps.
+    /// Returns all bytes after the head; rows follow each other without gaps.
     #[must_use]
     pub fn data_mut(&mut self) -> &mut [u8] {
         self.data
     }
 
-    /// The pixels of row `y`; empty from the image's last row of data on.
+    /// Returns the pixels of row `y`; empty after the last row of data.
     #[must_use]
     pub fn row_mut(&mut self, y: u32) -> &mut [u8] {
         if y >= self.shape.rows {
@@ -645,13 +652,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_head_gives_rows_inside_the_data_or_an_error(width in 0u32..9, height: u32, step in 0u32..40, encoding in 0u32..30, len in 0usize..200) {
+        fn any_head_gives_rows_inside_the_data_or_an_error(
+            width in 0u32..9,
+            height: u32,
+            step in 0u32..40,
+            encoding in 0u32..30,
+            len in 0usize..200,
+        ) {
             let height = if height % 2 == 0 { height % 12 } else { height };
             let data = vec![0; len];
             let head = Image { header: Header::default(), width, height, step, encoding };
             if let Ok(image) = ImageView::new(PlainRef::from_parts(&head, &data)) {
                 for y in 0..image.rows().min(100) {
-                    prop_assert_eq!(image.row(y).len(), (width * image.encoding().bytes_per_pixel()) as usize);
+                    prop_assert_eq!(
+                        image.row(y).len(),
+                        (width * image.encoding().bytes_per_pixel()) as usize
+                    );
                 }
             }
         }

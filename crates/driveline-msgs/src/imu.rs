@@ -16,14 +16,14 @@ pub struct Imu {
     pub header: Header,
     /// Orientation as a quaternion x, y, z, w.
     pub orientation: [f64; 4],
-    /// About x, y, z; in rad².
+    /// Covariance about x, y, z; in rad².
     pub orientation_covariance: [f64; 9],
-    /// About x, y, z; in rad/s.
+    /// Angular velocity about x, y, z; in rad/s.
     pub angular_velocity: [f64; 3],
-    /// In (rad/s)².
+    /// Covariance in (rad/s)².
     pub angular_velocity_covariance: [f64; 9],
-    /// Along x, y, z, gravity included; in m/s².
+    /// Acceleration along x, y, z, gravity included; in m/s².
     pub linear_acceleration: [f64; 3],
-    /// In (m/s²)².
+    /// Covariance in (m/s²)².
     pub linear_acceleration_covariance: [f64; 9],
 }

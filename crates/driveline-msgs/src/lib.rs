@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages that come with Driveline.
 //!
-//! Plain types, read where they lie: [`Image`], [`CompressedImage`], [`PointCloud`], [`Imu`],
-//! [`RadarScan`], each with a [`Header`]. Protobuf messages: [`proto`]. Both have C++ twins
+//! Plain types, which are read in place: [`Image`], [`CompressedImage`], [`PointCloud`], [`Imu`],
+//! [`RadarScan`], each with a [`Header`]. Protobuf messages: [`proto`]. Both have C++ counterparts
 //! (`sdk/cpp/include/driveline`) with the same schema hash.
 //!
 //! Enumerations in plain types are stored as integers, because a peer can send any bit pattern;
-//! reading them is checked.
+//! they are checked when read.
 //!
 //! ```
 //! use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};

@@ -7,12 +7,12 @@ use driveline_types::{PayloadError, PlainMut, PlainRef, plain::payload_len, plai
 use thiserror::Error;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Most fields that a point may have.
+/// Maximum number of fields of a point.
 pub const MAX_POINT_FIELDS: usize = 16;
 
 /// Head of a point cloud; the points follow as `data`. Values are little endian.
 ///
-/// Read it through [`CloudView`], write it through [`CloudMut`]: they check that the numbers fit
+/// Read it through [`CloudView`] and write it through [`CloudMut`]: they check that its values fit
 /// the data.
 #[plain_type(name = "driveline/PointCloud", tail(data: u8))]
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct PointCloud {
     pub point_step: u32,
     /// Distance from the start of a row to the start of the next, in bytes.
     pub row_step: u32,
-    /// 0 if points may have NaN coordinates, anything else if none has.
+    /// 0 if points may have NaN coordinates; another value if no point has.
     pub is_dense: u32,
     /// Number of used `fields`.
     pub field_count: u32,
@@ -43,9 +43,9 @@ pub struct PointField {
     pub name: [u8; 20],
     /// Offset in a point, in bytes.
     pub offset: u32,
-    /// A [`Datatype`]'s number.
+    /// Number of a [`Datatype`].
     pub datatype: u32,
-    /// Number of elements. 0 is read as 1: drivers of ROS leave it out.
+    /// Number of elements. 0 is read as 1, because ROS drivers leave it unset.
     pub count: u32,
 }
 
@@ -65,7 +65,7 @@ pub enum Datatype {
 }
 
 impl Datatype {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 8] = [
         Self::Int8,
         Self::Uint8,
@@ -77,7 +77,7 @@ impl Datatype {
         Self::Float64,
     ];
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(self) -> u32 {
         match self {
@@ -88,17 +88,17 @@ impl Datatype {
         }
     }
 
-    /// The type with this number.
+    /// Returns the type with this number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|&d| d as u32 == number)
     }
 }
 
-/// Reason why a payload is not a point cloud, or not one with the requested points.
+/// Reason why a payload is not a point cloud, or does not contain points of the requested type.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CloudError {
-    /// The payload is no [`PointCloud`] at all.
+    /// The payload is not a [`PointCloud`].
     #[error(transparent)]
     Payload(#[from] PayloadError),
     /// More fields than fit.
@@ -107,7 +107,7 @@ pub enum CloudError {
         /// Fields claimed.
         field_count: u32,
     },
-    /// A field's name is no text.
+    /// The name of a field is not text.
     #[error("field {index} of the point cloud: {source}")]
     FieldName {
         /// Number of the field, from 0.
@@ -165,7 +165,7 @@ pub enum CloudError {
         /// Length needed, in bytes.
         needed: u64,
     },
-    /// A field that the point type has is missing, or lies elsewhere, or is of another type.
+    /// A field of the point type is missing, or has another offset or type.
     #[error(
         "points of the cloud are no {point}: {point} has {expected}, the cloud has {found}; the \
          cloud's fields are {all}"
@@ -180,7 +180,7 @@ pub enum CloudError {
         /// All fields of the cloud.
         all: String,
     },
-    /// Points do not follow each other like elements of an array.
+    /// The points are not an array: their size differs, or there are gaps.
     #[error(
         "points of the cloud are no array of {point} ({size} bytes each): its points are \
          {point_step} bytes apart and its rows {row_step} bytes"
@@ -249,16 +249,17 @@ impl Default for PointCloud {
 }
 
 impl PointCloud {
-    /// That this head describes a cloud whose data, of `data_len` bytes, has all of its rows.
+    /// Checks that this head describes a cloud whose data, of `data_len` bytes, contains all of its
+    /// rows.
     ///
     /// # Errors
-    /// [`CloudError`] if its numbers do not fit each other or the data.
+    /// [`CloudError`] if its values do not fit each other or the data.
     pub fn check(&self, data_len: usize) -> Result<(), CloudError> {
         check(self, data_len)
     }
 
-    /// A head for `height` rows of `width` points of type `P` without gaps between them; `is_dense`
-    /// is 0.
+    /// Returns a head for `height` rows of `width` points of type `P` without gaps between them;
+    /// `is_dense` is 0.
     ///
     /// # Errors
     /// [`CloudError`] if a row is longer than 4 GiB, or `P` has too many fields or too long names.
@@ -294,7 +295,8 @@ impl PointCloud {
         Ok(head)
     }
 
-    /// Length of the payload of a cloud of `count` points of type `P`, in bytes: what to loan.
+    /// Returns the length of the payload of a cloud of `count` points of type `P`, in bytes, for a
+    /// loan.
     ///
     /// # Errors
     /// [`PayloadError::TooLong`] if the length exceeds the address space.
@@ -303,9 +305,10 @@ impl PointCloud {
     }
 }
 
-/// A point cloud whose numbers fit its data. Copies no points; allocates only in errors.
+/// A checked point cloud whose values fit its data. It copies no points and allocates only for
+/// errors.
 ///
-/// The head is copied before it is checked: whatever another process writes into the payload
+/// The head is copied before it is checked: even if another process writes into the payload
 /// afterwards, points and fields stay inside it. Only the points' values can change.
 #[derive(Clone, Copy, Debug)]
 pub struct CloudView<'a> {
@@ -314,20 +317,20 @@ pub struct CloudView<'a> {
 }
 
 impl<'a> CloudView<'a> {
-    /// Looks at a payload as a point cloud.
+    /// Returns a view of a payload as a point cloud.
     ///
     /// # Errors
-    /// [`CloudError`] if its numbers do not fit its data.
+    /// [`CloudError`] if its values do not fit its data.
     pub fn new(payload: PlainRef<'a, PointCloud>) -> Result<Self, CloudError> {
         let (head, data) = (payload.copy_head(), payload.tail());
         check(&head, data.len())?;
         Ok(Self { head, data })
     }
 
-    /// Looks at the bytes of a point cloud, of any alignment.
+    /// Returns a view of the bytes of a point cloud, with any alignment.
     ///
     /// # Errors
-    /// [`CloudError`] if its numbers do not fit its data.
+    /// [`CloudError`] if its values do not fit its data.
     pub fn of_bytes(payload: &'a [u8]) -> Result<Self, CloudError> {
         let offset = payload_len::<PointCloud>(0)?;
         let short = CloudError::Payload(PayloadError::Short {
@@ -344,13 +347,13 @@ impl<'a> CloudView<'a> {
         Ok(Self { head, data })
     }
 
-    /// The copy of the head.
+    /// Returns the copy of the head.
     #[must_use]
     pub fn head(&self) -> &PointCloud {
         &self.head
     }
 
-    /// Number of points.
+    /// Returns the number of points.
     #[must_use]
     pub fn len(&self) -> usize {
         self.head.width as usize * self.head.height as usize
@@ -362,7 +365,7 @@ impl<'a> CloudView<'a> {
         self.len() == 0
     }
 
-    /// All bytes after the head; at least `row_step * height`.
+    /// Returns all bytes after the head; at least `row_step * height`.
     #[must_use]
     pub fn data(&self) -> &'a [u8] {
         self.data
@@ -373,11 +376,11 @@ impl<'a> CloudView<'a> {
         used(&self.head).iter().enumerate().filter_map(|(i, f)| spec(i, f).ok())
     }
 
-    /// The points, in place. The cloud may have more fields than `P`, as long as its points are as
-    /// large.
+    /// Returns the points, in place. The cloud may have more fields than `P` if its points have the
+    /// same size.
     ///
     /// # Errors
-    /// [`CloudError`] naming what differs from `P`, or if there are gaps between rows.
+    /// [`CloudError`] that names the difference from `P`, or if there are gaps between rows.
     pub fn points<P: Point>(&self) -> Result<&'a [P], CloudError> {
         self.check_points::<P>()?;
         let points = self.data.get(..self.len() * size_of::<P>());
@@ -424,7 +427,7 @@ pub struct CloudMut<'a, P: Point> {
 
 impl<'a, P: Point + IntoBytes> CloudMut<'a, P> {
     /// Writes the head of a cloud of `height` rows of `width` points into a payload of at least
-    /// [`PointCloud::payload_len`]. The points keep what was there.
+    /// [`PointCloud::payload_len`]. The points keep their previous bytes.
     ///
     /// # Errors
     /// [`CloudError`] if the payload is too short.
@@ -451,7 +454,7 @@ impl<'a, P: Point + IntoBytes> CloudMut<'a, P> {
         self.head.is_dense = 1;
     }
 
-    /// The points, row by row.
+    /// Returns the points, row by row.
     #[must_use]
     pub fn points_mut(&mut self) -> &mut [P] {
         self.points

@@ -128,16 +128,23 @@ fn rows_with_gaps_are_no_array() {
 
 proptest! {
     #[test]
-    fn any_head_gives_points_inside_the_data_or_an_error(width in 0u32..6, height in 0u32..6, point_step in 0u32..20, row_step: u32, tight: bool,
-                                                         field_count in 0u32..18, offset in 0u32..20, datatype in 0u32..10, count: u8, len in 0usize..400) {
+    fn any_head_gives_points_inside_the_data_or_an_error(
+        width in 0u32..6, height in 0u32..6, point_step in 0u32..20, row_step: u32, tight: bool,
+        field_count in 0u32..18, offset in 0u32..20, datatype in 0u32..10, count: u8,
+        len in 0usize..400,
+    ) {
         let mut head = PointCloud::new::<PointXyzi>(Header::default(), width, height).unwrap();
-        if !tight { (head.point_step, head.row_step) = (point_step, row_step % 200); }
+        if !tight {
+            (head.point_step, head.row_step) = (point_step, row_step % 200);
+        }
         head.field_count = field_count;
         head.fields[4] = PointField { name: [0; 20], offset, datatype, count: u32::from(count) };
         let data = Payload([0; 1024]);
         if let Ok(view) = CloudView::new(PlainRef::from_parts(&head, &data.0[..len])) {
             prop_assert!(view.fields().count() == field_count as usize);
-            if let Ok(points) = view.points::<PointXyzi>() { prop_assert_eq!(points.len(), (width * height) as usize); }
+            if let Ok(points) = view.points::<PointXyzi>() {
+                prop_assert_eq!(points.len(), (width * height) as usize);
+            }
         }
     }
 }

@@ -28,11 +28,11 @@ impl fmt::Display for FieldSpec<'_> {
     }
 }
 
-/// A C-layout point that a cloud's data can be looked at as. `FIELDS` must be those of the struct.
+/// A point type in C layout, for a view of a cloud's data. `FIELDS` must be those of the struct.
 pub trait Point: FromBytes + Immutable + KnownLayout + Copy + 'static {
     /// Name, for errors.
     const NAME: &'static str;
-    /// Fields that matter.
+    /// Fields that a cloud must have.
     const FIELDS: &'static [FieldSpec<'static>];
 }
 
@@ -67,7 +67,7 @@ pub struct PointXyzAligned {
     pub y: f32,
     /// In metres.
     pub z: f32,
-    /// PCL keeps 1 here.
+    /// PCL stores 1 here.
     pub unused: f32,
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Radar.
+//! Radar messages.
 
 use crate::header::Header;
 use driveline_types::plain_type;
 
-/// One sweep of a radar: a header, and the returns as `returns`. As ROS's `radar_msgs/RadarScan`.
+/// One sweep of a radar: a header, and the returns as `returns`. It corresponds to ROS's
+/// `radar_msgs/RadarScan`.
 #[plain_type(name = "driveline/RadarScan", tail(returns: RadarReturn))]
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RadarScan {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A definition and all that it refers to in one text, as MCAP and Foxglove carry it (`ros2msg`,
-//! `ros2idl`). What a topic's schema says is described in `docs/protocols/ros2-schema.md`.
+//! A definition with all its references in one text, as in MCAP and Foxglove (`ros2msg`,
+//! `ros2idl`). The schema of a topic is described in `docs/protocols/ros2-schema.md`.
 
 use crate::MAX_TEXT_LEN;
 use crate::catalog::{Catalog, MAX_REFERENCES};
@@ -13,7 +13,7 @@ use driveline_types::Schema;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Of samples in CDR, in [`Schema::encoding`].
+/// Value of [`Schema::encoding`] for samples in CDR.
 pub const CDR_ENCODING: &str = "cdr";
 
 /// Detail of a written definition.
@@ -21,7 +21,7 @@ pub const CDR_ENCODING: &str = "cdr";
 pub enum Detail {
     /// Parts that both ends of a topic must agree on: names and types of fields.
     Wire,
-    /// Constants and defaults as well, for people and their tools.
+    /// Constants and defaults as well, for people and tools.
     Full,
 }
 
@@ -29,12 +29,12 @@ const SEPARATOR: &str =
     "================================================================================";
 
 impl Catalog {
-    /// The message and all that it refers to, as `.msg` texts with separators. None if one of them
-    /// cannot be written as a `.msg`: it has a `char` or `wchar` of IDL, a field with a name that
-    /// only IDL allows, or refers to something that is no message.
+    /// Returns the message with all its references, as `.msg` texts with separators. `None` if one
+    /// of them cannot be written as a `.msg`: it has a `char` or `wchar` of IDL, a field with a
+    /// name that only IDL allows, or a reference to a type that is not a message.
     ///
     /// # Errors
-    /// If the definition of something in it is missing.
+    /// If the definition of a referenced type is missing.
     pub fn ros2msg(
         &self,
         name: &TypeName,
@@ -60,10 +60,10 @@ impl Catalog {
         Ok(Some(text))
     }
 
-    /// The message and all that it refers to, as IDL texts with separators.
+    /// Returns the message with all its references, as IDL texts with separators.
     ///
     /// # Errors
-    /// If the definition of something in it is missing.
+    /// If the definition of a referenced type is missing.
     pub fn ros2idl(&self, name: &TypeName, detail: Detail) -> Result<String, DefinitionError> {
         let mut text = String::new();
         for message in self.in_order(name)? {
@@ -73,19 +73,20 @@ impl Catalog {
         Ok(text)
     }
 
-    /// The message, then what it refers to, by name.
+    /// Returns the message, then the types that it refers to, by name.
     fn in_order(&self, name: &TypeName) -> Result<Vec<&Message>, DefinitionError> {
         let mut all = self.closure(name)?;
         all.sort_by_key(|m| (m.name != *name, &m.name));
         Ok(all)
     }
 
-    /// The schema of a topic that carries the message in CDR. Its definition is `ros2msg` where
-    /// that can express it and `ros2idl` otherwise ([`Catalog::from_schema`] reads both), without
-    /// constants and defaults: these differ between releases of ROS 2 whose bytes are the same.
+    /// Returns the schema of a topic that carries the message in CDR. Its definition is `ros2msg`
+    /// if that can express the message and `ros2idl` otherwise ([`Catalog::from_schema`] reads
+    /// both), without constants and defaults: these differ between releases of ROS 2 with the same
+    /// bytes.
     ///
     /// # Errors
-    /// If the definition of something in it is missing, or if it is too long for a schema.
+    /// If the definition of a referenced type is missing, or if the text is too long for a schema.
     pub fn schema(&self, name: &TypeName) -> Result<Schema, DefinitionError> {
         let text = match self.ros2msg(name, Detail::Wire)? {
             Some(text) => text,
@@ -106,10 +107,10 @@ impl Catalog {
         Ok(Schema::bytes(name.to_string(), CDR_ENCODING, text))
     }
 
-    /// The definitions that a schema carries, and the name of its type.
+    /// Returns the definitions in a schema, and the name of its type.
     ///
     /// # Errors
-    /// If it is no schema of CDR, or if its definition has a mistake; the place is a line of the
+    /// If its encoding is not CDR, or if its definition has a mistake; the place is a line of the
     /// definition.
     pub fn from_schema(schema: &Schema) -> Result<(TypeName, Self), DefinitionError> {
         let error = |problem: String, remedy| {
@@ -133,11 +134,11 @@ impl Catalog {
         Ok((name, catalog))
     }
 
-    /// The definitions in a text of type `ros2msg` or `ros2idl`; `name` is that of the first in
-    /// `ros2msg`.
+    /// Returns the definitions in a text of type `ros2msg` or `ros2idl`; in `ros2msg`, `name` is
+    /// the name of the first one.
     ///
     /// # Errors
-    /// The first mistake; the place is a line of the text.
+    /// Returns the first mistake; the place is a line of the text.
     pub fn from_text(name: &TypeName, text: &str) -> Result<Self, DefinitionError> {
         let file: Arc<str> = format!("definition of {name}").into();
         let place = |line| Place { file: file.clone(), line };
@@ -193,7 +194,7 @@ impl Catalog {
 
 /// Text between two separators.
 struct Section<'a> {
-    /// The line behind the separator; empty for a text that does not begin with one.
+    /// The line after the separator; empty for a text that does not begin with a separator.
     head: &'a str,
     /// Number of the first of the lines, from 1.
     first: u32,
@@ -221,7 +222,7 @@ fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
     })
 }
 
-/// None if it cannot be said in a `.msg`.
+/// Returns the type as written in a `.msg`; `None` if a `.msg` cannot express it.
 fn msg_type(ty: &FieldType) -> Option<String> {
     let element = match &ty.element {
         Element::Primitive(p) => p.msg_name()?.to_owned(),
@@ -246,7 +247,7 @@ fn msg_type(ty: &FieldType) -> Option<String> {
 fn write_msg(out: &mut String, message: &Message, detail: Detail) -> Option<()> {
     if detail == Detail::Full {
         for c in &message.constants {
-            // A constant that a .msg cannot hold is left out: nothing that is sent depends on it.
+            // A constant that a .msg cannot express is omitted: the bytes sent do not depend on it.
             let unbounded = !matches!(
                 c.element,
                 Element::String { bound: Some(_) } | Element::WString { bound: Some(_) }
@@ -276,7 +277,8 @@ fn write_msg(out: &mut String, message: &Message, detail: Detail) -> Option<()> 
     Some(())
 }
 
-/// Defaults of lists have a notation of their own in IDL, which is not read.
+/// Returns a default as written in a `.msg`; `None` if a `.msg` cannot express it. In IDL, defaults
+/// of lists have a different notation, which is not read.
 fn msg_default(field: &Field, value: &Literal) -> Option<String> {
     let is_list = matches!(value, Literal::List(_));
     literal::to_msg(value).filter(|_| is_list == (field.ty.shape != Shape::Single))
@@ -333,7 +335,7 @@ fn write_idl(out: &mut String, message: &Message, detail: Detail) {
             let _ = writeln!(out, "      @default (value={value})");
         }
         let mut element = idl_type(&f.ty.element);
-        // Some readers take >> for one sign.
+        // Some readers take >> for one token.
         if element.ends_with('>') && matches!(f.ty.shape, Shape::Sequence { bound: None }) {
             element.push(' ');
         }

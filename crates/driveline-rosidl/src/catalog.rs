@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Definitions of many packages, and what needs several of them at once.
+//! Definitions of many packages, and operations that need several of them.
 
 use crate::MAX_TEXT_LEN;
 use crate::definition::{Element, Message, Service};
@@ -12,14 +12,14 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Messages may be nested so deep. The deepest of ROS 2's own packages is 7.
+/// Maximum nesting depth of messages. The deepest in ROS 2's own packages is 7.
 pub const MAX_NESTING: usize = 32;
 
-/// A message may refer to so many others, directly or not.
+/// Maximum number of messages that a message may refer to, directly or indirectly.
 pub const MAX_REFERENCES: usize = 1024;
 
-/// Definitions, found by name. They may come in any order: what one refers to is looked up when it
-/// is used.
+/// Definitions, found by name. They may come in any order: references are looked up when they are
+/// used.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     messages: BTreeMap<TypeName, Message>,
@@ -27,16 +27,16 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Without any definition.
+    /// Returns a catalog without definitions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a message.
+    /// Adds a message.
     ///
     /// # Errors
-    /// If there is another one of this name that defines something else.
+    /// If there is a different definition of this name.
     pub fn add_message(&mut self, message: Message) -> Result<(), DefinitionError> {
         match self.messages.get(&message.name) {
             Some(known) if !known.same_as(&message) => Err(DefinitionError::new(
@@ -52,10 +52,10 @@ impl Catalog {
         }
     }
 
-    /// Takes a service, its request and its response.
+    /// Adds a service, its request and its response.
     ///
     /// # Errors
-    /// If there is another one of this name that defines something else.
+    /// If there is a different definition of this name.
     pub fn add_service(&mut self, service: Service) -> Result<(), DefinitionError> {
         self.add_message(service.request.clone())?;
         self.add_message(service.response.clone())?;
@@ -63,7 +63,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes what a text in IDL defines. `file` is named in errors.
+    /// Adds the definitions in an IDL text. `file` is named in errors.
     ///
     /// # Errors
     /// As [`idl::parse_idl`] and [`Catalog::add_message`].
@@ -80,12 +80,12 @@ impl Catalog {
         }
     }
 
-    /// Takes the definition in a file. Package and name of `.msg` and `.srv` come from the path,
-    /// which ends in `package/msg/Name.msg` or `package/srv/Name.srv`; an `.idl` names itself.
+    /// Adds the definition in a file. Package and name of `.msg` and `.srv` come from the path,
+    /// which ends in `package/msg/Name.msg` or `package/srv/Name.srv`; an `.idl` contains its name.
     /// Blocks on the file.
     ///
     /// # Errors
-    /// If it cannot be read, is none of the three, or has a mistake.
+    /// If the file cannot be read, is of another kind, or has a mistake.
     pub fn add_file(&mut self, path: &Path) -> Result<TypeName, DefinitionError> {
         let file = path.display().to_string();
         let place = || Place { file: file.as_str().into(), line: 0 };
@@ -132,12 +132,12 @@ impl Catalog {
         Ok(name)
     }
 
-    /// The files that define a package: those in `msg/` and `srv/` of its directory, as it is
-    /// installed under `share/` or lies in a source tree. An `.idl` is one where there is no `.msg`
-    /// or `.srv` of its name. Blocks on the directories.
+    /// Returns the files that define a package: those in `msg/` and `srv/` of its directory, which
+    /// is installed under `share/` or is part of a source tree. An `.idl` counts only if there is
+    /// no `.msg` or `.srv` of its name. Blocks on the directories.
     ///
     /// # Errors
-    /// If a directory is there and cannot be listed.
+    /// If a directory exists and cannot be listed.
     pub fn files_of(directory: &Path) -> Result<Vec<PathBuf>, DefinitionError> {
         let mut files = Vec::new();
         for (kind, extension) in [("msg", "msg"), ("srv", "srv")] {
@@ -166,8 +166,8 @@ impl Catalog {
         Ok(files)
     }
 
-    /// Takes all definitions of a package, from [`Catalog::files_of`] its directory. Blocks on
-    /// files. Returns how many.
+    /// Adds all definitions of a package, from [`Catalog::files_of`] its directory, and returns
+    /// their number. Blocks on files.
     ///
     /// # Errors
     /// As [`Catalog::add_file`] and [`Catalog::files_of`].
@@ -179,30 +179,30 @@ impl Catalog {
         Ok(files.len())
     }
 
-    /// The definition of a message, also of a service's request or response.
+    /// Returns the definition of a message, also of a service's request or response.
     #[must_use]
     pub fn message(&self, name: &TypeName) -> Option<&Message> {
         self.messages.get(name)
     }
 
-    /// The definition of a service.
+    /// Returns the definition of a service.
     #[must_use]
     pub fn service(&self, name: &TypeName) -> Option<&Service> {
         self.services.get(name)
     }
 
-    /// All messages, by name; requests and responses too.
+    /// Returns all messages, by name; requests and responses too.
     pub fn messages(&self) -> impl Iterator<Item = &Message> {
         self.messages.values()
     }
 
-    /// All services, by name.
+    /// Returns all services, by name.
     pub fn services(&self) -> impl Iterator<Item = &Service> {
         self.services.values()
     }
 
-    /// The message and what it refers to, each before what refers to it, so that the message itself
-    /// is last.
+    /// Returns the message and its references, each before the messages that refer to it, so that
+    /// the message itself is last.
     pub(crate) fn closure(&self, name: &TypeName) -> Result<Vec<&Message>, DefinitionError> {
         let Some(root) = self.messages.get(name) else {
             let place = Place { file: name.to_string().into(), line: 0 };
@@ -215,7 +215,7 @@ impl Catalog {
         };
         let mut done = BTreeSet::new();
         let mut out = Vec::new();
-        // Each with the field at which to go on.
+        // Each with the next field to visit.
         let mut open: Vec<(&Message, usize)> = vec![(root, 0)];
         while let Some((message, at)) = open.pop() {
             let Some(field) = message.fields.get(at) else {
@@ -264,8 +264,8 @@ impl Catalog {
     }
 }
 
-/// The text of a file, or what is wrong and what to do. A pipe, which could keep everybody waiting,
-/// or a device, which has no end, is not read.
+/// Returns the text of a file, or the problem and its remedy. Pipes, which could block forever, and
+/// devices, which have no end, are refused.
 fn read(path: &Path) -> Result<String, (String, &'static str)> {
     const CHECK: &str = "check the path and its permissions";
     let failed = |e: std::io::Error| (format!("cannot be read: {e}"), CHECK);
@@ -279,8 +279,8 @@ fn read(path: &Path) -> Result<String, (String, &'static str)> {
             "put a file with the definition there, or remove it",
         ))
     };
-    // Once before the file is opened, which alone can do something with a device, and once for what
-    // was opened.
+    // Checked once before the file is opened, because opening a device can already have an effect,
+    // and once for the opened file.
     std::fs::metadata(path).map_err(failed).and_then(regular)?;
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file =

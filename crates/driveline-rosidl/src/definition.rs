@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Definitions as data: what the parsers make, and what everything else reads.
+//! Definitions as data: created by the parsers and used by all other modules.
 
 use crate::error::Place;
 use crate::name::TypeName;
 use std::sync::Arc;
 
-/// The member that ROS 2 gives to a message without any, because IDL knows no empty struct.
+/// The member that ROS 2 adds to a message without members, because IDL has no empty struct.
 pub const EMPTY_MEMBER: &str = "structure_needs_at_least_one_member";
 
 const EMPTY_TYPE: FieldType =
     FieldType { element: Element::Primitive(Primitive::U8), shape: Shape::Single };
 
-/// Types without parts.
+/// Primitive types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Primitive {
     /// One byte, 0 or 1.
@@ -21,7 +21,7 @@ pub enum Primitive {
     /// `char` of an `.idl`. That of a `.msg` is [`Primitive::U8`], as in ROS 2.
     Char,
     /// `wchar` of an `.idl`. It can be described and hashed but not read or written:
-    /// implementations disagree about its size.
+    /// implementations differ in its size.
     WChar,
     /// `int8`
     I8,
@@ -66,7 +66,7 @@ impl Primitive {
         })
     }
 
-    /// Its name in an `.idl`.
+    /// Returns its name in an `.idl`.
     #[must_use]
     pub fn idl_name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl Primitive {
         }
     }
 
-    /// Least and greatest value of an integer.
+    /// Returns minimum and maximum of an integer type.
     pub(crate) fn range(self) -> Option<(i128, i128)> {
         Some(match self {
             Self::Byte | Self::Char | Self::U8 => (0, u8::MAX.into()),
@@ -106,16 +106,16 @@ impl Primitive {
 /// Element type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Element {
-    /// A number, a truth value or a byte.
+    /// A number, a boolean or a byte.
     Primitive(Primitive),
-    /// Characters, at most `bound` of them.
+    /// A string of at most `bound` characters.
     String {
-        /// None if only memory bounds it.
+        /// `None` if unbounded.
         bound: Option<u32>,
     },
-    /// UTF-16 units, at most `bound` of them.
+    /// A string of at most `bound` UTF-16 units.
     WString {
-        /// None if only memory bounds it.
+        /// `None` if unbounded.
         bound: Option<u32>,
     },
     /// Another message.
@@ -127,11 +127,11 @@ pub enum Element {
 pub enum Shape {
     /// Exactly one.
     Single,
-    /// Exactly so many; at least 1.
+    /// Exactly this number; at least 1.
     Array(u32),
     /// Any number, up to `bound`.
     Sequence {
-        /// None if only memory bounds it.
+        /// `None` if unbounded.
         bound: Option<u32>,
     },
 }
@@ -150,13 +150,13 @@ pub struct FieldType {
 pub enum Literal {
     /// `true`, `false`
     Bool(bool),
-    /// In the range of its type.
+    /// An integer, in the range of its type.
     Int(i128),
-    /// As it was read, in double precision also for `float32`.
+    /// A floating-point number as read, in double precision also for `float32`.
     Float(f64),
-    /// Without quotes.
+    /// Text without quotes.
     Text(String),
-    /// Of arrays and sequences.
+    /// Elements of an array or a sequence.
     List(Vec<Literal>),
 }
 
@@ -167,15 +167,15 @@ pub struct Field {
     pub name: String,
     /// Its type.
     pub ty: FieldType,
-    /// Value in a message that is not filled in. Not sent, and not part of the type's identity.
+    /// Initial value in a new message. It is not sent and not part of the type's identity.
     pub default: Option<Literal>,
-    /// Comment lines before it and behind it, without their signs.
+    /// Comment lines before and after it, without the comment marker.
     pub comment: Vec<String>,
     /// Line in the message's file, from 1.
     pub line: u32,
 }
 
-/// A constant. Not sent, and no part of the type's identity.
+/// A constant. It is not sent and not part of the type's identity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constant {
     /// Its name.
@@ -184,7 +184,7 @@ pub struct Constant {
     pub element: Element,
     /// Its value.
     pub value: Literal,
-    /// Comment lines before it and behind it, without their signs.
+    /// Comment lines before and after it, without the comment marker.
     pub comment: Vec<String>,
     /// Line in the message's file, from 1.
     pub line: u32,
@@ -195,9 +195,9 @@ pub struct Constant {
 pub struct Message {
     /// Its full name.
     pub name: TypeName,
-    /// In the order in which they are sent; never empty ([`EMPTY_MEMBER`]).
+    /// Fields in the order in which they are sent; never empty ([`EMPTY_MEMBER`]).
     pub fields: Vec<Field>,
-    /// In the order of the file.
+    /// Constants in the order of the file.
     pub constants: Vec<Constant>,
     /// Comment lines at the head of the file.
     pub comment: Vec<String>,
@@ -229,7 +229,7 @@ impl Message {
         }
     }
 
-    /// Compares definitions without comments and places.
+    /// Returns true if the definitions are equal, apart from comments and places.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         self.name == other.name
@@ -248,13 +248,13 @@ impl Message {
     }
 }
 
-/// A service: what a client sends, and what it gets.
+/// A service: the request of a client and the response to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
     /// Its full name, such as `example_interfaces/srv/AddTwoInts`.
     pub name: TypeName,
-    /// Named `…_Request`.
+    /// The request, named `…_Request`.
     pub request: Message,
-    /// Named `…_Response`.
+    /// The response, named `…_Response`.
     pub response: Message,
 }

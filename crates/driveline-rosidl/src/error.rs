@@ -10,7 +10,7 @@ use thiserror::Error;
 pub struct Place {
     /// Path of the file, or the name under which a text was given.
     pub file: Arc<str>,
-    /// From 1; 0 where the file as a whole is meant.
+    /// Line from 1; 0 for the file as a whole.
     pub line: u32,
 }
 
@@ -34,7 +34,7 @@ pub struct DefinitionError {
     pub problem: String,
     /// Remedy.
     pub remedy: String,
-    /// The type that has no definition, if that is what is wrong.
+    /// The type without a definition, if that is the error.
     pub missing: Option<Box<TypeName>>,
 }
 
@@ -43,7 +43,7 @@ impl DefinitionError {
         Self { place, problem: problem.into(), remedy: remedy.into(), missing: None }
     }
 
-    /// A type that is referred to has no definition.
+    /// Returns the error for a referenced type without a definition.
     pub(crate) fn missing(
         place: Place,
         problem: impl Into<String>,
@@ -54,7 +54,7 @@ impl DefinitionError {
     }
 }
 
-/// Long or strange texts of others are shortened before they are shown.
+/// Shortens and escapes external text before it is shown.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut out: String = text

@@ -2,9 +2,9 @@
 //! Type descriptions and type hashes, as REP 2011 and `rosidl_generator_type_description` define
 //! them.
 //!
-//! The hash is the SHA-256 of the type description as JSON: of the type itself, then of all that it
-//! refers to by name, without default values, with the separators `", "` and `": "`. Constants and
-//! comments are no part of it.
+//! The hash is the SHA-256 of the type description as JSON: the type itself, then all its
+//! references by name, without default values, with the separators `", "` and `": "`. Constants and
+//! comments are not part of it.
 
 use crate::catalog::Catalog;
 use crate::definition::{Element, Field, FieldType, Message, Primitive, Shape};
@@ -30,7 +30,7 @@ impl fmt::Display for TypeHash {
     }
 }
 
-/// A text is no type hash of version 1.
+/// Error for a text that is not a type hash of version 1.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("'{0}' is no type hash of ROS 2; one reads RIHS01_ and 64 lower-case hexadecimal digits")]
 pub struct TypeHashError(String);
@@ -55,18 +55,18 @@ impl FromStr for TypeHash {
 }
 
 impl Catalog {
-    /// The hash of a message; of a service if there is one of this name.
+    /// Returns the hash of the service of this name if there is one, else of the message.
     ///
     /// # Errors
-    /// If the definition of something in it is missing.
+    /// If the definition of a referenced type is missing.
     pub fn type_hash(&self, name: &TypeName) -> Result<TypeHash, DefinitionError> {
         Ok(TypeHash(Sha256::digest(self.type_description(name)?).into()))
     }
 
-    /// The type description that is hashed: JSON in one line, without default values.
+    /// Returns the type description that is hashed: JSON in one line, without default values.
     ///
     /// # Errors
-    /// If the definition of something in it is missing.
+    /// If the definition of a referenced type is missing.
     pub fn type_description(&self, name: &TypeName) -> Result<String, DefinitionError> {
         if self.service(name).is_some() {
             return self.service_description(name);
@@ -76,7 +76,8 @@ impl Catalog {
         Ok(description(name, &message.fields, references.iter().copied()))
     }
 
-    /// Of a service: a type with request, response and event, which ROS 2 adds for introspection.
+    /// Returns the description of a service: a type with request, response and event, which ROS 2
+    /// adds for introspection.
     fn service_description(&self, name: &TypeName) -> Result<String, DefinitionError> {
         let nested = |n: &str, name: &TypeName, shape| Field {
             name: n.to_owned(),
@@ -112,7 +113,8 @@ impl Catalog {
         Ok(description(name, &fields, references.into_iter()))
     }
 
-    /// Releases before Iron do not have these; the hash of a service needs them.
+    /// Adds the event types, which the hash of a service needs; releases before Iron do not define
+    /// them.
     fn add_event_types(&mut self, info: &TypeName) -> Result<(), DefinitionError> {
         let time = well_known("builtin_interfaces", "Time")?;
         let event = "uint8 event_type\nbuiltin_interfaces/Time stamp\nchar[16] client_gid\nint64 \
@@ -183,7 +185,7 @@ fn capacities(ty: &FieldType) -> (u32, u32, String) {
     (capacity, string_capacity, nested)
 }
 
-/// Numbers of `type_description_interfaces/msg/FieldType`.
+/// Returns the number of a type in `type_description_interfaces/msg/FieldType`.
 fn type_id(ty: &FieldType) -> u8 {
     let element = match &ty.element {
         Element::Nested(_) => 1,

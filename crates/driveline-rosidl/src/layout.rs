@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A message with all references resolved: what reading and writing its bytes needs.
+//! A message with all references resolved, for reading and writing its bytes.
 
 use crate::catalog::Catalog;
 use crate::definition::{Element, Primitive, Shape};
@@ -8,7 +8,7 @@ use crate::name::TypeName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Byte layout of a message. Made by [`Catalog::layout`]; cheap to clone.
+/// Byte layout of a message. Created by [`Catalog::layout`]; cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     structs: Arc<[StructLayout]>,
@@ -20,27 +20,26 @@ pub struct Layout {
 pub struct StructLayout {
     /// Its name.
     pub name: TypeName,
-    /// In the order in which they are sent; never empty.
+    /// Members in the order in which they are sent; never empty.
     pub members: Vec<Member>,
-    /// The fewest bytes that it takes, padding not counted; at least 1.
+    /// Minimum size in bytes, without padding; at least 1.
     min_len: u64,
-    /// If its length does not depend on what is in it, and no value of it can be wrong.
+    /// Set if its length does not depend on its content and all values of its members are valid.
     pub(crate) span: Option<Span>,
 }
 
-/// Bytes that a message takes, gaps included, by where it begins: for each remainder of its offset
-/// by 8, the greatest alignment there is.
+/// Size of a message in bytes, padding included, for each remainder of its offset divided by 8, the
+/// largest alignment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span([u64; 8]);
 
 impl Span {
-    /// Of so many, one behind the other, from this offset on; more than any sample has if that is
-    /// more than 64 bits hold.
+    /// Returns the size of `count` consecutive messages from this offset on; saturates at 64 bits.
     pub(crate) fn of(&self, offset: usize, count: u32) -> u64 {
         let Some(others) = count.checked_sub(1) else { return 0 };
         let first = self.one(offset as u64);
-        // Whatever the first one began with: it ends at the same distance from its member of the
-        // greatest alignment, and so does each behind it.
+        // For any start of the first message: it ends at the same distance from its member of the
+        // largest alignment, and so does each message after it.
         let other = self.one((offset as u64).saturating_add(first));
         first.saturating_add(other.saturating_mul(others.into()))
     }
@@ -49,7 +48,7 @@ impl Span {
         self.0[(offset % 8) as usize]
     }
 
-    /// Lays out these members; `structs` has the types that they may refer to.
+    /// Computes the span of members; `structs` has the types that they may refer to.
     fn new(members: &[Member], structs: &[StructLayout]) -> Option<Self> {
         let mut spans = [0; 8];
         for (begin, span) in spans.iter_mut().enumerate() {
@@ -94,11 +93,11 @@ pub struct Member {
 /// Element type of a [`Member`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A number, a truth value or a byte; never [`Primitive::WChar`].
+    /// A number, a boolean or a byte; never [`Primitive::WChar`].
     Primitive(Primitive),
-    /// At most so many characters.
+    /// A string with its maximum number of characters.
     String(Option<u32>),
-    /// At most so many UTF-16 units.
+    /// A string with its maximum number of UTF-16 units.
     WString(Option<u32>),
     /// A message: see [`Layout::get`].
     Struct(StructId),
@@ -109,13 +108,13 @@ pub enum Kind {
 pub struct StructId(usize);
 
 impl Layout {
-    /// The message itself.
+    /// Returns the id of the message itself.
     #[must_use]
     pub fn root(&self) -> StructId {
         StructId(self.root)
     }
 
-    /// A message in it.
+    /// Returns a message of the layout.
     ///
     /// # Panics
     /// With the id of another layout.
@@ -124,13 +123,13 @@ impl Layout {
         &self.structs[id.0]
     }
 
-    /// The message's name.
+    /// Returns the message's name.
     #[must_use]
     pub fn name(&self) -> &TypeName {
         &self.structs[self.root].name
     }
 
-    /// The fewest bytes that one of this kind takes, padding not counted; at least 1.
+    /// Returns the minimum size in bytes of a value of this kind, without padding; at least 1.
     pub(crate) fn min_len(&self, kind: Kind) -> u64 {
         min_len(&self.structs, kind)
     }
@@ -145,7 +144,7 @@ fn min_len(structs: &[StructLayout], kind: Kind) -> u64 {
     }
 }
 
-/// Bytes of a primitive, and what it is aligned to.
+/// Returns the size of a primitive in bytes, which is its alignment too.
 pub(crate) fn size_of(p: Primitive) -> usize {
     match p {
         Primitive::Bool | Primitive::Byte | Primitive::Char | Primitive::I8 | Primitive::U8 => 1,
@@ -156,11 +155,12 @@ pub(crate) fn size_of(p: Primitive) -> usize {
 }
 
 impl Catalog {
-    /// The layout of a message. Allocates; meant to be made once for each topic.
+    /// Returns the layout of a message. Allocates; create it once for each topic.
     ///
     /// # Errors
-    /// If the definition of something in it is missing, if it contains itself or is nested too
-    /// deeply, or if it has a `wchar`, which ROS 2's implementations send in different sizes.
+    /// If the definition of a referenced type is missing, if the message contains itself or is
+    /// nested too deeply, or if it has a `wchar`, which ROS 2's implementations send in different
+    /// sizes.
     pub fn layout(&self, name: &TypeName) -> Result<Layout, DefinitionError> {
         let closure = self.closure(name)?;
         let index: BTreeMap<&TypeName, usize> =
@@ -185,7 +185,7 @@ impl Catalog {
                     Element::Primitive(p) => Kind::Primitive(*p),
                     Element::String { bound } => Kind::String(*bound),
                     Element::WString { bound } => Kind::WString(*bound),
-                    // References come before what refers to them.
+                    // Referenced messages come before those that refer to them.
                     Element::Nested(name) => {
                         Kind::Struct(StructId(index.get(name).copied().unwrap_or(usize::MAX)))
                     }

@@ -2,14 +2,14 @@
 //! ROS 2 interface definitions, their type hashes, and samples in CDR, without any generated code
 //! and without ROS 2.
 //!
-//! - [`Catalog`] holds definitions from `.msg`, `.srv` and `.idl` files of any number of packages,
-//!   gives the [`TypeHash`] of each, its text for MCAP and Foxglove, and the
+//! - [`Catalog`] contains definitions from `.msg`, `.srv` and `.idl` files of any number of
+//!   packages. It returns the [`TypeHash`] of each, its text for MCAP and Foxglove, and the
 //!   [`Schema`](driveline_types::Schema) of a topic that carries it.
 //! - [`Layout`] and [`cdr`] read samples of any type into a [`Value`] and write them.
 //!
 //! Everything here is pure: no network, no threads; files are read only by [`Catalog::add_file`]
-//! and [`Catalog::add_package`]. All bytes and texts may come from strangers: the work and the
-//! memory that they cost are bounded by their length.
+//! and [`Catalog::add_package`]. Bytes and texts may come from untrusted sources: the work and the
+//! memory for them are bounded by their length.
 //!
 //! Not here: actions (three-part `.action` files), `@optional` members, XCDR version 2.
 //!
@@ -17,7 +17,10 @@
 //! use driveline_rosidl::{Catalog, cdr, cdr::ByteOrder, parse_msg};
 //!
 //! let mut catalog = Catalog::new();
-//! for (name, text) in [("std_msgs/msg/String", "string data"), ("demo/msg/Note", "std_msgs/String text\nuint8[3] colour\n")] {
+//! for (name, text) in [
+//!     ("std_msgs/msg/String", "string data"),
+//!     ("demo/msg/Note", "std_msgs/String text\nuint8[3] colour\n"),
+//! ] {
 //!     let name = name.parse().unwrap();
 //!     catalog.add_message(parse_msg(&name, "in the example", text).unwrap()).unwrap();
 //! }
@@ -48,7 +51,7 @@ mod name;
 mod print;
 mod value;
 
-/// Longest definition that is read, in bytes.
+/// Maximum length of a definition, in bytes.
 pub const MAX_TEXT_LEN: usize = 1 << 20;
 
 pub use bundle::{CDR_ENCODING, Detail};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values of constants and defaults, as `.msg` files write them.
+//! Values of constants and defaults in the notation of `.msg` files.
 
 use crate::definition::{Element, FieldType, Literal, Primitive, Shape};
 use crate::error::shown;
 
-/// Reads the value of a constant or the default of a field. An error is what is wrong, for a
-/// sentence that goes on "the value …".
+/// Reads the value of a constant or the default of a field. An error is the second half of a
+/// sentence that begins "the value …".
 pub(crate) fn parse(ty: &FieldType, text: &str) -> Result<Literal, String> {
     match ty.shape {
         Shape::Single => single(&ty.element, text),
@@ -76,7 +76,7 @@ fn in_bound(bound: Option<u32>, text: String) -> Result<String, String> {
     }
 }
 
-/// Decimal, or with 0x, 0o or 0b; single underscores between digits.
+/// Reads an integer: decimal, or with 0x, 0o or 0b; single underscores are allowed between digits.
 fn integer(text: &str) -> Option<i128> {
     let text = text.trim();
     let (negative, digits) = match text.strip_prefix('-') {
@@ -96,7 +96,7 @@ fn integer(text: &str) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// Without the quotes around it, if there are any.
+/// Returns a text without the quotes around it, if it has any.
 fn unquoted(text: &str) -> Result<String, String> {
     for quote in ['"', '\''] {
         let Some(inner) = text.strip_prefix(quote).and_then(|t| t.strip_suffix(quote)) else {
@@ -141,7 +141,7 @@ fn many(ty: &FieldType, text: &str) -> Result<Literal, String> {
     parts.into_iter().map(|p| single(&ty.element, p)).collect::<Result<_, _>>().map(Literal::List)
 }
 
-/// At commas that are not in quotes.
+/// Splits a text at commas that are not in quotes.
 fn split_strings(text: &str) -> Result<Vec<&str>, String> {
     let mut parts = Vec::new();
     let (mut start, mut quote, mut escaped) = (0, None, false);
@@ -169,13 +169,13 @@ fn split_strings(text: &str) -> Result<Vec<&str>, String> {
     Ok(parts)
 }
 
-/// As a `.msg` writes it; none for what it cannot.
+/// Returns a value in the notation of a `.msg`; `None` if that cannot express it.
 pub(crate) fn to_msg(value: &Literal) -> Option<String> {
     Some(match value {
         Literal::Bool(b) => b.to_string(),
         Literal::Int(i) => i.to_string(),
         Literal::Float(f) => format!("{f:?}"),
-        // A .msg ends a line at the first # and takes an = for a constant, also in quotes.
+        // In a .msg, # begins a comment and = marks a constant, also in quotes.
         Literal::Text(t) if t.contains(['#', '=', '\n', '\r', '\t', '\\']) => return None,
         Literal::Text(t) => format!("\"{}\"", t.replace('"', "\\\"")),
         Literal::List(l) => {

@@ -12,15 +12,15 @@ use std::sync::Arc;
 /// Reads the text of a `.msg`. `file` is named in errors.
 ///
 /// # Errors
-/// The first mistake, with its line.
+/// Returns the first mistake, with its line.
 pub fn parse_msg(name: &TypeName, file: &str, text: &str) -> Result<Message, DefinitionError> {
     check_len(file, text)?;
     parse_lines(name, &Arc::from(file), lines_of(text), 1)
 }
 
-/// Lines as Python's `splitlines` makes them, which ROS 2 reads with: they also end with a carriage
-/// return alone, and with the ends of lines, paragraphs and files of Unicode and old printers. A
-/// comment ends there.
+/// Returns the lines of a text as Python's `splitlines`, which ROS 2 uses: a line also ends at a
+/// lone carriage return, at the line and paragraph separators of Unicode, and at the ASCII
+/// separator and feed characters. A comment ends there.
 pub(crate) fn lines_of(text: &str) -> impl Iterator<Item = &str> {
     const ENDS: [char; 10] = [
         '\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}',
@@ -51,7 +51,7 @@ pub(crate) fn lines_of(text: &str) -> impl Iterator<Item = &str> {
 /// Reads the text of a `.srv`. `file` is named in errors.
 ///
 /// # Errors
-/// The first mistake, with its line.
+/// Returns the first mistake, with its line.
 pub fn parse_srv(name: &TypeName, file: &str, text: &str) -> Result<Service, DefinitionError> {
     check_len(file, text)?;
     let file: Arc<str> = Arc::from(file);
@@ -102,12 +102,12 @@ fn check_len(file: &str, text: &str) -> Result<(), DefinitionError> {
     ))
 }
 
-/// Of an index from 0. Texts are bounded, so it always fits.
+/// Returns the line number, from 1, of an index from 0. Texts are bounded, so it always fits.
 fn line_number(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
 }
 
-/// One message; `first` is the number of the first line.
+/// Parses one message; `first` is the number of the first line.
 pub(crate) fn parse_lines<'a>(
     name: &TypeName,
     file: &Arc<str>,
@@ -123,7 +123,7 @@ pub(crate) fn parse_lines<'a>(
     };
     let mut known = BTreeSet::new();
     let mut pending: Vec<String> = Vec::new();
-    // The comment at the head ends with the first line that is none.
+    // The comment at the head ends before the first line that is not a comment.
     let mut at_head = true;
     let mut last = None;
     for (line, text) in (first..).zip(lines) {
@@ -151,7 +151,7 @@ pub(crate) fn parse_lines<'a>(
                 _ => at_head = false,
             }
         }
-        // An indented comment goes on with the statement before it.
+        // An indented comment continues that of the statement before it.
         if indented {
             if let (Some(comment), Some(last)) = (comment, last_comment(&mut message, last)) {
                 last.push(comment);
@@ -219,7 +219,7 @@ fn mistake(problem: impl Into<String>, remedy: impl Into<String>) -> Mistake {
     (problem.into(), remedy.into())
 }
 
-/// One line without its comment.
+/// Parses one line without its comment.
 fn statement(of: &TypeName, code: &str) -> Result<Statement, Mistake> {
     if code.starts_with('@') {
         return Err(mistake(
@@ -289,7 +289,7 @@ fn constant(ty: FieldType, name: &str, value: &str) -> Result<Constant, Mistake>
     Ok(Constant { name: name.to_owned(), element: ty.element, value, comment: Vec::new(), line: 0 })
 }
 
-/// Such as `geometry_msgs/Point32[<=4]`.
+/// Parses a type such as `geometry_msgs/Point32[<=4]`.
 fn field_type(of: &TypeName, text: &str) -> Result<FieldType, Mistake> {
     let (element, shape) = match text.strip_suffix(']') {
         None => (text, Shape::Single),
@@ -322,7 +322,7 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
         "bool" => Element::Primitive(Primitive::Bool),
         "byte" => Element::Primitive(Primitive::Byte),
         "int8" => Element::Primitive(Primitive::I8),
-        // ROS 2 makes char of .msg an uint8 of IDL, for the hash as well.
+        // ROS 2 maps char of .msg to uint8 of IDL, for the hash as well.
         "uint8" | "char" => Element::Primitive(Primitive::U8),
         "int16" => Element::Primitive(Primitive::I16),
         "uint16" => Element::Primitive(Primitive::U16),
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(types[6].1, &Element::Primitive(Primitive::U8));
     }
 
-    /// As `parse_message_string` gives them to fields and constants.
+    /// As `parse_message_string` assigns them to fields and constants.
     #[test]
     fn an_indented_comment_goes_on_with_the_statement_before_it() {
         let m = read("  # of none\n# about a\nint32 a # behind\n  # more\n# b\nint8 X=1\n\t# x\n");
@@ -500,9 +500,9 @@ mod tests {
         }
     }
 
-    /// `parse_message_string` reads a file in text mode and splits it with `str.splitlines`, whose
-    /// ends of lines are these. It takes tabs for blanks; what is before the first blank of a line
-    /// is the type, so that a line that begins with one has none and is refused.
+    /// `parse_message_string` reads a file in text mode and splits it with `str.splitlines`, which
+    /// uses these line ends. It treats tabs as blanks. The type is the text before the first blank
+    /// of a line, so a line that begins with a blank has no type and is refused.
     #[test]
     fn lines_end_where_they_end_in_ros() {
         let fields = |text: &str| {

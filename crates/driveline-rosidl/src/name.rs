@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of interfaces, as ROS 2 writes them and as DDS does.
+//! Names of interfaces in the notation of ROS 2 and of DDS.
 
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Longest part of a name, in bytes. ROS 2 knows no limit; DDS implementations have one near this.
+/// Maximum length of a part of a name, in bytes. ROS 2 has no limit; DDS implementations have one
+/// near this.
 const MAX_PART_LEN: usize = 255;
 
-/// Kind of an interface; the middle of its name.
+/// Kind of an interface; the middle part of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
     /// Parts of actions. Their definitions are not read here; the names occur on the wire.
@@ -20,7 +21,7 @@ pub enum Namespace {
 }
 
 impl Namespace {
-    /// `msg`, `srv` or `action`.
+    /// Returns `msg`, `srv` or `action`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +44,7 @@ pub struct TypeName {
     name: String,
 }
 
-/// A text is no name of an interface.
+/// Error for a text that is not the name of an interface.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "'{text}' is no interface name: {reason}; write it as package/msg/Name, such as \
@@ -58,7 +59,7 @@ pub struct TypeNameError {
 
 impl TypeName {
     /// # Errors
-    /// [`TypeNameError`] if package or name break the rules of ROS 2.
+    /// [`TypeNameError`] if package or name violate the rules of ROS 2.
     pub fn new(package: &str, namespace: Namespace, name: &str) -> Result<Self, TypeNameError> {
         let error = |reason| TypeNameError {
             text: format!("{package}/{}/{name}", namespace.as_str()),
@@ -78,7 +79,7 @@ impl TypeName {
         Ok(Self { package: package.to_owned(), namespace, name: name.to_owned() })
     }
 
-    /// The package that defines it.
+    /// Returns the package that defines it.
     #[must_use]
     pub fn package(&self) -> &str {
         &self.package
@@ -90,22 +91,22 @@ impl TypeName {
         self.namespace
     }
 
-    /// The name within package and namespace.
+    /// Returns the name within package and namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// As DDS (and rmw_zenoh) names it: `sensor_msgs::msg::dds_::Image_`.
+    /// Returns its name in DDS and rmw_zenoh: `sensor_msgs::msg::dds_::Image_`.
     #[must_use]
     pub fn dds(&self) -> String {
         format!("{}::{}::dds_::{}_", self.package, self.namespace.as_str(), self.name)
     }
 
-    /// The inverse of [`TypeName::dds`].
+    /// Parses a name in DDS; the inverse of [`TypeName::dds`].
     ///
     /// # Errors
-    /// [`TypeNameError`] if it is not a name that ROS 2 gives to types.
+    /// [`TypeNameError`] if ROS 2 does not create such type names.
     pub fn from_dds(text: &str) -> Result<Self, TypeNameError> {
         let error = |reason| TypeNameError { text: text.to_owned(), reason };
         let mut parts = text.split("::");
@@ -138,7 +139,7 @@ impl fmt::Display for TypeName {
 impl FromStr for TypeName {
     type Err = TypeNameError;
 
-    /// `package/msg/Name`, and `package/Name` for a message.
+    /// Parses `package/msg/Name`, and `package/Name` for a message.
     fn from_str(text: &str) -> Result<Self, TypeNameError> {
         let error = |reason| TypeNameError { text: text.to_owned(), reason };
         let mut parts = text.split('/');
@@ -154,7 +155,8 @@ impl FromStr for TypeName {
     }
 }
 
-/// Of packages and fields: `[a-z][a-z0-9_]*` without `__` and without `_` at the end.
+/// Returns true for valid names of packages and fields: `[a-z][a-z0-9_]*` without `__` and without
+/// `_` at the end.
 pub(crate) fn is_package_name(text: &str) -> bool {
     text.len() <= MAX_PART_LEN
         && text.starts_with(|c: char| c.is_ascii_lowercase())
@@ -163,7 +165,7 @@ pub(crate) fn is_package_name(text: &str) -> bool {
         && !text.ends_with('_')
 }
 
-/// Of messages, and of the parts of services and actions.
+/// Returns true for valid names of messages, and of the parts of services and actions.
 pub(crate) fn is_message_name(text: &str) -> bool {
     let stem = text.strip_prefix("Sample_").unwrap_or(text);
     let parts = [
@@ -186,7 +188,8 @@ pub(crate) fn is_message_name(text: &str) -> bool {
         && stem.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// Of constants: capitals and digits in groups that single underscores separate.
+/// Returns true for valid names of constants: capitals and digits in groups that single underscores
+/// separate.
 pub(crate) fn is_constant_name(text: &str) -> bool {
     text.len() <= MAX_PART_LEN
         && text.starts_with(|c: char| c.is_ascii_uppercase())

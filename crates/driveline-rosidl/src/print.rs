@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples for people, in the manner of `ros2 topic echo`, and for their tools.
+//! Prints samples in the manner of `ros2 topic echo`.
 
 use crate::definition::Shape;
 use crate::layout::{Kind, Layout, Member, StructId};
@@ -7,11 +7,11 @@ use crate::value::Value;
 use driveline_types::print::{Limits, Printer, Style};
 use std::fmt;
 
-/// Shows a value: each member in a line, what is in it indented. Names are those of the layout with
+/// Shows a value: each member on a line, with its content indented. Names come from the layout with
 /// which the value was read.
 ///
-/// Long lists and strings end in `…` and how many there are. Control characters of strings are
-/// escaped, so that a stranger's sample cannot steer a terminal. [`Text::print`] does the same in
+/// Long lists and strings end in `…` and their number of elements. Control characters of strings
+/// are escaped, so that a sample cannot control the terminal. [`Text::print`] does the same in
 /// other styles and with other limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
@@ -21,13 +21,13 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// With up to 128 elements of each list, as `ros2 topic echo`.
+    /// Returns a printer of up to 128 elements of each list, like `ros2 topic echo`.
     #[must_use]
     pub fn new(layout: &'a Layout, value: &'a Value) -> Self {
         Self { layout, value, max_elements: 128 }
     }
 
-    /// With up to so many elements of each list and characters of each string.
+    /// Sets the maximum number of elements of each list and of characters of each string.
     #[must_use]
     pub fn max_elements(self, max_elements: usize) -> Self {
         Self { max_elements, ..self }
@@ -41,7 +41,7 @@ impl<'a> Text<'a> {
         self.message(p, self.layout.root(), self.value)
     }
 
-    // Layouts are nested at most MAX_NESTING deep, and so is this.
+    // Recursion is bounded: layouts are nested at most MAX_NESTING deep.
     fn message(&self, p: &mut Printer<'_>, id: StructId, value: &Value) -> fmt::Result {
         let Value::Struct(values) = value else { return p.remark(value.describe()) };
         p.fields(|p| {

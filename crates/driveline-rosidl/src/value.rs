@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Samples as values.
 
-/// A sample, or a part of one. Which variants and how many elements follows from the
-/// [`Layout`](crate::Layout) that it was read with.
+/// A sample, or a part of one. The [`Layout`](crate::Layout) with which it was read determines the
+/// variants and the number of elements.
 ///
-/// Arrays and sequences of primitives have a variant of their own each, so that an image is bytes
+/// Arrays and sequences of each primitive type have their own variant, so that an image is bytes
 /// and not a tree.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -30,10 +30,10 @@ pub enum Value {
     F32(f32),
     /// `float64`
     F64(f64),
-    /// `string`: bytes, which are UTF-8 if the sender keeps to the rules; without the NUL at the
+    /// `string`: bytes, which are UTF-8 if the sender follows the rules; without the NUL at the
     /// end.
     String(Vec<u8>),
-    /// `wstring`: UTF-16, if the sender keeps to the rules.
+    /// `wstring`: UTF-16, if the sender follows the rules.
     WString(Vec<u16>),
     /// A message: the values of its members, in their order.
     Struct(Vec<Value>),
@@ -64,7 +64,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// For messages: what it is.
+    /// Returns a description for error messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self {
             Self::Bool(_) => "a bool",

@@ -37,7 +37,10 @@ proptest! {
             let mut padded = bytes.clone();
             padded.resize(bytes.len().next_multiple_of(4), 0xa5);
             prop_assert_eq!(&cdr::read(&layout, &padded).unwrap(), &value);
-            prop_assert_eq!((cdr::check(&layout, &bytes), cdr::check(&layout, &padded)), (Ok(()), Ok(())));
+            prop_assert_eq!(
+                (cdr::check(&layout, &bytes), cdr::check(&layout, &padded)),
+                (Ok(()), Ok(()))
+            );
             padded.extend([0; 4]);
             prop_assert_eq!(cdr::read(&layout, &padded).unwrap_err().fault.name(), "trailing");
         }
@@ -45,13 +48,21 @@ proptest! {
     }
 
     #[test]
-    fn a_sample_that_is_cut_off_is_an_error(invented in invented(), seed in any::<u64>(), at in any::<prop::sample::Index>()) {
+    fn a_sample_that_is_cut_off_is_an_error(
+        invented in invented(),
+        seed in any::<u64>(),
+        at in any::<prop::sample::Index>(),
+    ) {
         let layout = invented.catalog().layout(&invented.last().parse().unwrap()).unwrap();
-        let bytes = cdr::write(&layout, &sample(&layout, &mut Random(seed)), ByteOrder::Little).unwrap();
+        let bytes =
+            cdr::write(&layout, &sample(&layout, &mut Random(seed)), ByteOrder::Little).unwrap();
         let cut = &bytes[..at.index(bytes.len())];
         let error = cdr::read(&layout, cut).unwrap_err();
         prop_assert_eq!(cdr::check(&layout, cut), Err(error.clone()));
-        prop_assert!(["no_header", "truncated", "length", "byte_order"].contains(&error.fault.name()), "{error}");
+        prop_assert!(
+            ["no_header", "truncated", "length", "byte_order"].contains(&error.fault.name()),
+            "{error}"
+        );
     }
 
     #[test]
@@ -92,11 +103,26 @@ proptest! {
             let again = cdr::read(&layout, &written).unwrap();
             prop_assert_eq!(cdr::write(&layout, &again, order).unwrap(), written);
             let _ = Text::new(&layout, &value).to_string();
-            for (style, limits) in [(Style::Text, Limits { each: 3, all: 20 }), (Style::Json, Limits { each: 3, all: 20 }), (Style::Json, Limits::NONE)] {
+            for (style, limits) in [
+                (Style::Text, Limits { each: 3, all: 20 }),
+                (Style::Json, Limits { each: 3, all: 20 }),
+                (Style::Json, Limits::NONE),
+            ] {
                 let mut out = String::new();
-                Text::new(&layout, &value).print(&mut Printer::new(&mut out, style, limits)).unwrap();
-                prop_assert!(limits == Limits::NONE || out.len() < 100_000 && !out.chars().any(|c| c.is_control() && c != '\n'), "{}", out);
-                prop_assert!(style == Style::Text || serde_json::from_str::<serde_json::Value>(&out).is_ok(), "{}", out);
+                Text::new(&layout, &value)
+                    .print(&mut Printer::new(&mut out, style, limits))
+                    .unwrap();
+                prop_assert!(
+                    limits == Limits::NONE
+                        || out.len() < 100_000 && !out.chars().any(|c| c.is_control() && c != '\n'),
+                    "{}",
+                    out
+                );
+                prop_assert!(
+                    style == Style::Text || serde_json::from_str::<serde_json::Value>(&out).is_ok(),
+                    "{}",
+                    out
+                );
             }
         }
         let few = cdr::read_with(&layout, &bytes, ReadLimits { max_values: 0 });
@@ -104,14 +130,21 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_definition_or_an_error(text in "(([a-z]{1,3}|u?int8|string|M|#|@|=|<=|[\\[\\]{}<>;:,\"'/0-9]| |\n|=){0,40})") {
+    fn any_text_is_a_definition_or_an_error(
+        text in "(([a-z]{1,3}|u?int8|string|M|#|@|=|<=|[\\[\\]{}<>;:,\"'/0-9]| |\n|=){0,40})",
+    ) {
         let name: TypeName = "p/msg/M".parse().unwrap();
         if let Err(e) = driveline_rosidl::parse_msg(&name, "M.msg", &text) {
             prop_assert!(e.to_string().starts_with("M.msg") && !e.remedy.is_empty());
         }
         let _ = driveline_rosidl::parse_srv(&"p/srv/M".parse().unwrap(), "M.srv", &text);
-        let _ = driveline_rosidl::parse_idl("M.idl", &format!("module p {{ module msg {{ struct M \
-             {{ {text} }}; }}; }};"));
+        let _ = driveline_rosidl::parse_idl(
+            "M.idl",
+            &format!(
+                "module p {{ module msg {{ struct M \
+             {{ {text} }}; }}; }};"
+            ),
+        );
         let _ = driveline_rosidl::parse_idl("M.idl", &text);
         let _ = Catalog::from_text(&name, &text);
     }

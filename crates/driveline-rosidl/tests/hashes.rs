@@ -76,11 +76,26 @@ fn hashes_are_those_of_ros_2() {
 fn a_description_is_one_line_of_json_in_the_order_of_the_fields() {
     let expected = concat!(
         r#"{"type_description": {"type_name": "std_msgs/msg/Header", "fields": ["#,
-        r#"{"name": "stamp", "type": {"type_id": 1, "capacity": 0, "string_capacity": 0, "nested_type_name": "builtin_interfaces/msg/Time"}}, "#,
-        r#"{"name": "frame_id", "type": {"type_id": 17, "capacity": 0, "string_capacity": 0, "nested_type_name": ""}}]}, "#,
-        r#""referenced_type_descriptions": [{"type_name": "builtin_interfaces/msg/Time", "fields": ["#,
-        r#"{"name": "sec", "type": {"type_id": 6, "capacity": 0, "string_capacity": 0, "nested_type_name": ""}}, "#,
-        r#"{"name": "nanosec", "type": {"type_id": 7, "capacity": 0, "string_capacity": 0, "nested_type_name": ""}}]}]}"#,
+        concat!(
+            r#"{"name": "stamp", "type": {"type_id": 1, "capacity": 0, "string_capacity": 0, "#,
+            r#""nested_type_name": "builtin_interfaces/msg/Time"}}, "#,
+        ),
+        concat!(
+            r#"{"name": "frame_id", "type": {"type_id": 17, "capacity": 0, "string_capacity": 0,"#,
+            r#" "nested_type_name": ""}}]}, "#,
+        ),
+        concat!(
+            r#""referenced_type_descriptions": [{"type_name": "builtin_interfaces/msg/Time", "#,
+            r#""fields": ["#,
+        ),
+        concat!(
+            r#"{"name": "sec", "type": {"type_id": 6, "capacity": 0, "string_capacity": 0, "#,
+            r#""nested_type_name": ""}}, "#,
+        ),
+        concat!(
+            r#"{"name": "nanosec", "type": {"type_id": 7, "capacity": 0, "string_capacity": 0, "#,
+            r#""nested_type_name": ""}}]}]}"#,
+        ),
     );
     assert_eq!(
         catalog().type_description(&"std_msgs/msg/Header".parse().unwrap()).unwrap(),

@@ -119,7 +119,10 @@ fn ours(name: &str, layout: &Layout, random: &mut Random) -> Vec<Json> {
         .map(|_| {
             let value = sample(layout, random);
             let bytes = |order| hex(&cdr::write(layout, &value, order).unwrap());
-            json!({"type": name, "le": bytes(ByteOrder::Little), "be": bytes(ByteOrder::Big), "value": plain(&value)})
+            json!({
+                "type": name, "le": bytes(ByteOrder::Little), "be": bytes(ByteOrder::Big),
+                "value": plain(&value)
+            })
         })
         .collect()
 }
@@ -212,9 +215,10 @@ fn hashes_of_radar_scans_and_detections_are_those_of_their_packages() {
              detections\n",
     });
     for store in ["ros2_humble", "ros2_jazzy"] {
-        let exported = ask(
-            &json!({"command": "export", "store": store, "definitions": definitions, "samples": 1, "seed": 1}),
-        );
+        let exported = ask(&json!({
+            "command": "export", "store": store, "definitions": definitions, "samples": 1,
+            "seed": 1
+        }));
         assert_eq!(check_hashes(exported["types"].as_object().unwrap()), 9, "{store}");
     }
 }
@@ -282,8 +286,8 @@ fn so_do_messages_that_the_test_invents() {
         samples.len()
     );
     assert!(all_texts.len() >= INVENTED && wide > 0 && wide < all_texts.len());
-    let answer = ask(
-        &json!({"command": "check", "definitions": definitions, "samples": samples, "texts": all_texts}),
-    );
+    let answer = ask(&json!(
+        {"command": "check", "definitions": definitions, "samples": samples, "texts": all_texts}
+    ));
     assert_eq!(answer["failures"], json!([]));
 }

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The package rosbags as a peer: one request as JSON on standard input, one answer as JSON on standard output.
+"""The package rosbags as a peer: reads one JSON request on standard input and prints one answer.
 
 {"command": "export", "store": "ros2_jazzy", "samples": N, "seed": S}
 {"command": "export", "definitions": {NAME: TEXT}, ...}
-    -> {"types": {NAME: {"definition", "rihs01", "rihs01_as_is", "samples": [{"le", "be", "value"}]}}}
-{"command": "check", "store" or "definitions", "samples": [{"type", "le", "be", "value"}], "texts": {NAME: {"msg" if there is one, "idl", "rihs01"}}}
+    -> {"types": {NAME: {"definition", "rihs01", "rihs01_as_is",
+                         "samples": [{"le", "be", "value"}]}}}
+{"command": "check", "store" or "definitions", "samples": [{"type", "le", "be", "value"}],
+    "texts": {NAME: {"msg" if there is one, "idl", "rihs01"}}}
     -> {"failures": [...]}
 
-Bytes are hexadecimal. Values are lists of members; real numbers are the hexadecimal digits of their bytes, so that equal means equal.
+Bytes are hexadecimal. Values are lists of members. Real numbers are the hexadecimal digits of their
+bytes, so that a comparison of texts is exact.
 """
 
 import json
@@ -23,10 +26,11 @@ from rosbags.typesys import store as store_module
 from rosbags.typesys.base import normalize_fieldname
 
 NUMBERS = {
-    "bool": "bool_", "byte": "uint8", "char": "uint8", "int8": "int8", "uint8": "uint8", "int16": "int16", "uint16": "uint16",
-    "int32": "int32", "uint32": "uint32", "int64": "int64", "uint64": "uint64", "float32": "float32", "float64": "float64",
+    "bool": "bool_", "byte": "uint8", "char": "uint8", "int8": "int8", "uint8": "uint8",
+    "int16": "int16", "uint16": "uint16", "int32": "int32", "uint32": "uint32",
+    "int64": "int64", "uint64": "uint64", "float32": "float32", "float64": "float64",
 }
-# Stands in its table as a comment: it cannot serialise any.
+# rosbags has this entry only as a comment, because it cannot serialise a wstring.
 store_module.TIDMAP["wstring"] = 18
 ALPHABET = "aB7_/ é→😀"
 SEPARATOR = "=" * 80
@@ -45,7 +49,7 @@ class Store:
         self.names = sorted(definitions) or sorted(self.types.fielddefs)
 
     def hashes(self, name):
-        """As ROS 2 computes it, where a char of .msg is an uint8 of IDL; and as rosbags does."""
+        """Returns the hash as ROS 2 computes it (char of .msg is uint8 of IDL), and rosbags' own."""
         as_is = self.types.hash_rihs01(name)
         before = store_module.TIDMAP["char"]
         store_module.TIDMAP["char"] = store_module.TIDMAP["uint8"]
@@ -83,12 +87,17 @@ class Store:
         if kind == "bool":
             return numpy.array([rng.random() < 0.5 for _ in range(count)], dtype=dtype)
         values = numpy.frombuffer(rng.randbytes(count * dtype.itemsize), dtype=dtype)
-        # A not-a-number loses bits on its way through Python.
-        return numpy.where(numpy.isnan(values), dtype.type(numpy.inf), values) if kind.startswith("float") else values
+        if not kind.startswith("float"):
+            return values
+        # A not-a-number loses bits when Python converts it.
+        return numpy.where(numpy.isnan(values), dtype.type(numpy.inf), values)
 
     def plain(self, name, message):
-        """A message as the lists that this protocol speaks of."""
-        return [self.plain_field(desc, getattr(message, normalize_fieldname(field))) for field, desc in self.fields(name)]
+        """Returns a message as the nested lists of this protocol."""
+        return [
+            self.plain_field(desc, getattr(message, normalize_fieldname(field)))
+            for field, desc in self.fields(name)
+        ]
 
     def plain_field(self, desc, value):
         if desc[0] == Nodetype.NAME:
@@ -113,11 +122,16 @@ def export(request):
         samples = []
         for _ in range(request["samples"]):
             message = store.message(name, rng)
-            bytes_of = {order: bytes(store.types.serialize_cdr(message, name, little_endian=order == "le")).hex() for order in ("le", "be")}
+            bytes_of = {}
+            for order in ("le", "be"):
+                encoded = store.types.serialize_cdr(message, name, little_endian=order == "le")
+                bytes_of[order] = bytes(encoded).hex()
             samples.append({**bytes_of, "value": store.plain(name, message)})
         rihs01, as_is = store.hashes(name)
         definition = store.types.generate_msgdef(name, ros_version=2)[0]
-        types[name] = {"definition": definition, "rihs01": rihs01, "rihs01_as_is": as_is, "samples": samples}
+        types[name] = {
+            "definition": definition, "rihs01": rihs01, "rihs01_as_is": as_is, "samples": samples,
+        }
     return {"types": types}
 
 
@@ -136,14 +150,19 @@ def check(request):
         name = sample["type"]
         for order in ("le", "be"):
             try:
-                read = store.plain(name, store.types.deserialize_cdr(bytes.fromhex(sample[order]), name))
-            except Exception as e:  # Whatever it is, it is the finding.
+                message = store.types.deserialize_cdr(bytes.fromhex(sample[order]), name)
+                read = store.plain(name, message)
+            except Exception as e:  # Any exception is a finding.
                 failures.append(f"{name} {order}: {e!r} of {sample[order]}")
                 continue
             if read != sample["value"]:
                 failures.append(f"{name} {order}: read {read}, sent {sample['value']}")
     for name, texts in request["texts"].items():
-        for kind, types in (("msg", lambda: get_types_from_msg(texts["msg"], name)), ("idl", lambda: types_of_idl(texts["idl"]))):
+        parsers = {
+            "msg": lambda: get_types_from_msg(texts["msg"], name),
+            "idl": lambda: types_of_idl(texts["idl"]),
+        }
+        for kind, types in parsers.items():
             if kind not in texts:
                 continue
             try:
@@ -153,7 +172,9 @@ def check(request):
             except Exception as e:
                 got = repr(e)
             if got != texts["rihs01"]:
-                failures.append(f"{name}: the text as {kind} gives {got}, not {texts['rihs01']}:\n{texts[kind]}")
+                failures.append(
+                    f"{name}: the text as {kind} gives {got}, not {texts['rihs01']}:\n{texts[kind]}"
+                )
     return {"failures": failures}
 
 

@@ -18,14 +18,14 @@ const COMPONENTS: usize = 1024;
 /// Maximum length of the signal handler's text: a component, a topic, and some words. Its stack is
 /// small.
 const TEXT: usize = 1024;
-/// No component, no input.
+/// Stands for no component or no input.
 const NONE: usize = usize::MAX;
 
 static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 static KNOWN: [OnceLock<Known>; COMPONENTS] = [const { OnceLock::new() }; COMPONENTS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// Odd generations are calls that run. Of its own cache line, since its thread writes it at each
+/// Odd generations are running calls. In its own cache line, since its thread writes it at each
 /// call.
 #[repr(align(64))]
 struct Slot {
@@ -90,8 +90,7 @@ const CALLS: [Call; 8] = [
     Call::OnDeactivate,
 ];
 
-/// A component by its place in the table, with everything that the handler of a signal wants to
-/// write about it.
+/// A component in the table, with everything that the signal handler writes about it.
 struct Known {
     name: Texts,
     topics: Vec<Texts>,
@@ -109,13 +108,13 @@ impl Texts {
     }
 }
 
-/// A component (or library) whose calls are seen. Copies are the same.
+/// A component (or library) in the table. Copies refer to the same one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen(usize);
 
 impl Seen {
-    /// Makes a component known, with the topic of each of its inputs. It stays known as long as the
-    /// process runs.
+    /// Registers a component with the topic of each of its inputs. It stays registered as long as
+    /// the process runs.
     pub(crate) fn new(component: &str, topics: &[String]) -> Self {
         let at = NEXT.fetch_add(1, Ordering::Relaxed);
         let Some(place) = KNOWN.get(at) else { return Self(NONE) };
@@ -126,8 +125,8 @@ impl Seen {
         Self(if place.set(known).is_ok() { at } else { NONE })
     }
 
-    /// A call begins on this thread, and runs until the guard goes. `sample` is the input that
-    /// triggered it and the sequence number. Within a call, a further one hides it.
+    /// Notes that a call begins on this thread; it ends when the guard is dropped. `sample` is the
+    /// input that triggered it and the sequence number. A nested call hides the outer one.
     pub(crate) fn enter(
         self,
         call: Call,
@@ -144,7 +143,7 @@ impl Seen {
     }
 }
 
-/// Goes when the call has ended.
+/// Guard of a call; dropped when the call has ended.
 pub(crate) struct Inside {
     slot: Option<&'static Slot>,
     before: Option<Now>,
@@ -158,7 +157,7 @@ impl Drop for Inside {
     }
 }
 
-/// Only the slot's own thread writes, so that the generation is the only thing that orders.
+/// Writes a slot. Only the slot's own thread writes, so only the generation orders the words.
 fn write(slot: &Slot, now: Option<Now>) {
     let idle = slot.generation.load(Ordering::Relaxed).next_multiple_of(2);
     slot.generation.store(idle, Ordering::Relaxed);
@@ -166,7 +165,7 @@ fn write(slot: &Slot, now: Option<Now>) {
         // A reader that sees one of the new values also sees that the old call has ended.
         fence(Ordering::Release);
         slot.set(now);
-        // Another number than before, also after a call within a call.
+        // A new number, also after a nested call.
         slot.generation.store(idle + 1, Ordering::Release);
     }
 }
@@ -201,7 +200,7 @@ fn own_slot() -> Option<&'static Slot> {
     OWN.try_with(|own| own.0).ok().flatten()
 }
 
-/// A call that runs now.
+/// A running call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Running {
     /// Identifies this call among all calls.
@@ -210,7 +209,7 @@ pub(crate) struct Running {
     pub(crate) since: MonotonicNs,
 }
 
-/// All calls that run now and have run since before `until`.
+/// Returns all running calls that began before `until`.
 pub(crate) fn running_since(until: MonotonicNs) -> Vec<Running> {
     let mut found = Vec::new();
     for (i, slot) in TABLE.iter().enumerate() {
@@ -282,7 +281,7 @@ pub(crate) fn describe_own(text: &mut Text, json: &mut Text) {
     }
 }
 
-/// Text of bounded length that never allocates; what does not fit is left out.
+/// Text of bounded length that never allocates; the rest is cut.
 pub(crate) struct Text {
     bytes: [u8; TEXT],
     len: usize,
@@ -336,7 +335,7 @@ impl Text {
 mod tests {
     use super::*;
 
-    /// Of the calls that run now, in whichever test, those of one component.
+    /// Returns the running calls of one component; other tests may run calls too.
     fn of(component: &str) -> Vec<Running> {
         running_since(MonotonicNs(u64::MAX))
             .into_iter()

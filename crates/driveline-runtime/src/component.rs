@@ -24,8 +24,7 @@ pub trait ComponentLoader: Send + Sync {
     /// [`LoadError`] if it cannot be loaded or holds no components.
     fn load(&self, library: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError>;
 
-    /// Changes which lines the log of this process has, by a filter such as `debug` or
-    /// `driveline=debug,warn`.
+    /// Changes the filter of this process's log, e.g. to `debug` or `driveline=debug,warn`.
     ///
     /// # Errors
     /// A text for people.
@@ -39,7 +38,7 @@ pub trait ComponentLibrary: Send + Sync {
     /// The classes in it.
     fn classes(&self) -> Vec<ComponentClass>;
 
-    /// Makes a component of a class. `instance` is its name in the graph.
+    /// Creates a component of a class. `instance` is its name in the graph.
     ///
     /// # Errors
     /// [`LoadError`] if there is no such class or its construction fails.
@@ -49,23 +48,23 @@ pub trait ComponentLibrary: Send + Sync {
 /// A component. `init` and `shutdown` come from one thread, once each, in this order; the other
 /// calls come from threads of the executor in between.
 pub trait Component: Send + Sync {
-    /// Takes what the component needs. Nothing runs yet; timers can be added to the executor.
+    /// Initialises the component. Nothing runs yet; timers can be added to the executor.
     ///
     /// # Errors
     /// [`ComponentFailure`] ends the module before it has begun.
     fn init(&self, io: ComponentIo) -> Result<(), ComponentFailure>;
 
-    /// The trigger fired; inputs are in the order in which the class declares them. Called on a
-    /// thread of the executor, from several at once in a reentrant group.
+    /// Called when the trigger fires; inputs are in the order in which the class declares them.
+    /// Runs on a thread of the executor, on several at once in a reentrant group.
     ///
     /// # Errors
     /// [`ComponentFailure`] is reported and counted, as is a panic; the component stays in service.
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure>;
 
-    /// Something other than a sample happened to a port: a missed deadline, a match, a refusal, a
-    /// lost lease. Called on a thread of the executor in the group of `on_trigger`, about 100 ms
-    /// after it happened at the latest unless the group is busy; an output's event after a second
-    /// if its topic has neither deadline nor lease. The event is logged as well.
+    /// Called for an event of a port, other than a sample: a missed deadline, a match, a refusal, a
+    /// lost lease. Runs on a thread of the executor in the group of `on_trigger`, at most about 100
+    /// ms after the event unless the group is busy; for an output whose topic has neither deadline
+    /// nor lease, at most a second after it. The event is logged as well.
     ///
     /// # Errors
     /// As [`Self::on_trigger`].
@@ -73,33 +72,35 @@ pub trait Component: Send + Sync {
         Ok(())
     }
 
-    /// A parameter is changed: by `driveline param set`, if the class declares it as changeable, or
-    /// by a mode of the graph. The value has the declared type and is within the declared range.
-    /// Called on a thread of the executor in the group of `on_trigger`, of a mode before
-    /// `on_activate`; the node has the new value already. Also while the component is inactive.
+    /// Called when a parameter changes: by `driveline param set`, if the class declares it as
+    /// changeable, or by a mode of the graph. The value has the declared type and is within the
+    /// declared range. Runs on a thread of the executor in the group of `on_trigger`; for a mode,
+    /// before `on_activate`. The node has the new value already. Also called while the component is
+    /// inactive.
     ///
     /// # Errors
-    /// After a [`ComponentFailure`] the node gets the old value back. Its text is the reason that
-    /// the caller of the change gets; of a mode's change it is logged.
+    /// After a [`ComponentFailure`] the node gets the old value back. The caller of the change gets
+    /// the failure's text; for a mode's change, the text is logged.
     fn on_parameter(&self, _name: &str, _value: &ParameterValue) -> Result<(), ComponentFailure> {
         Ok(())
     }
 
-    /// The component becomes active: its callback and timers run, and its outputs publish, from
-    /// here on. Called on a thread of the executor, never at the same time as its other calls, each
-    /// time a mode begins that names the component. A component that no mode names is active from
-    /// the start: the call comes once, after all `init` of the module, on the thread of `init`.
+    /// Called when the component becomes active: its callback and timers run, and its outputs
+    /// publish, from here on. Runs on a thread of the executor, never at the same time as the
+    /// component's other calls, each time a mode begins that names the component. A component that
+    /// no mode names is active from the start: the call is made once, after all `init` of the
+    /// module, on the thread of `init`.
     ///
     /// # Errors
-    /// With [`ComponentFailure`] the component stays inactive and the mode is not entered; where no
-    /// mode names it, the module ends.
+    /// After a [`ComponentFailure`] the component stays inactive and the mode is not entered; if no
+    /// mode names the component, the module ends.
     fn on_activate(&self) -> Result<(), ComponentFailure> {
         Ok(())
     }
 
-    /// The component becomes inactive: neither callback nor timers run until the next
-    /// [`Self::on_activate`], and its outputs refuse to publish once this has returned. Called as
-    /// that. Not called at the end of a run.
+    /// Called when the component becomes inactive: neither callback nor timers run until the next
+    /// [`Self::on_activate`], and its outputs refuse to publish once this has returned. Runs on the
+    /// same threads. Not called at the end of a run.
     ///
     /// # Errors
     /// [`ComponentFailure`] is reported; the component is inactive all the same.
@@ -107,8 +108,8 @@ pub trait Component: Send + Sync {
         Ok(())
     }
 
-    /// No callback runs any more and none will. The component ends threads of its own and gives
-    /// back what it holds.
+    /// Called after the last callback has returned. The component ends its own threads and releases
+    /// what it holds.
     fn shutdown(&self);
 }
 
@@ -120,9 +121,9 @@ pub struct ComponentIo {
     pub outputs: Vec<RawPublisher>,
     /// The parameters' values at the start.
     pub parameters: BTreeMap<String, ParameterValue>,
-    /// For timers of the component's own.
+    /// Adds timers of the component.
     pub timers: Timers,
-    /// For facts about the run that belong next to its figures.
+    /// Adds notes that belong next to the run's figures.
     pub facts: Facts,
     /// Reports the end of the run, and requests it.
     pub stop: StopHandle,
@@ -198,8 +199,8 @@ impl Facts {
 #[derive(Clone)]
 pub struct Timers {
     component: String,
-    // The executor owns the component through its callbacks; the other way round would keep both
-    // alive for ever.
+    // The executor owns the component through its callbacks. A strong reference back would keep
+    // both alive for ever.
     executor: Weak<Executor>,
     group: CallbackGroup,
     failures: Arc<Failures>,
@@ -220,8 +221,8 @@ impl Timers {
     }
 
     /// Adds a timer in the group of the component's callback. All its calls, also failed and
-    /// panicked ones, are accounted to the component. Only from `init`: once the executor runs, it
-    /// takes no more. The handle moves the next tick ([`CallbackHandle::next_tick_at`]).
+    /// panicked ones, are accounted to the component. Call it in `init`: once the executor runs, it
+    /// accepts no timers. The handle moves the next tick ([`CallbackHandle::next_tick_at`]).
     ///
     /// # Errors
     /// [`ExecutorError`] if the period is zero or the executor runs already.
@@ -247,13 +248,13 @@ impl Timers {
         Ok(handle)
     }
 
-    /// Timers that were added.
+    /// Returns the timers that were added.
     pub(crate) fn added(&self) -> Vec<CallbackHandle> {
         self.added.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A component cannot do what it was asked to.
+/// A component failed to do what was requested.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{text}")]
 pub struct ComponentFailure {
@@ -265,12 +266,11 @@ pub struct ComponentFailure {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{text}")]
 pub struct LoadError {
-    /// The event, and the remedy.
+    /// What failed, and the remedy.
     pub text: String,
 }
 
-/// Connection of a component and its process for the end of the run. Clones are the same; any
-/// thread.
+/// A component's handle for the end of the run. Clones are the same; any thread.
 #[derive(Clone, Debug)]
 pub struct StopHandle {
     component: Arc<str>,
@@ -292,11 +292,11 @@ struct StopShared {
     wake: UnixStream,
 }
 
-/// Components that have finished; the first `told` of them are known to the process.
+/// Components that have finished; the first `reported` of them are known to the process.
 #[derive(Debug, Default)]
 struct Finished {
     components: Vec<Arc<str>>,
-    told: usize,
+    reported: usize,
 }
 
 /// The process's end of all its [`StopHandle`]s.
@@ -351,14 +351,14 @@ impl StopControl {
         let mut drained = [0u8; 64];
         while matches!(std::io::Read::read(&mut &self.finished, &mut drained), Ok(n) if n > 0) {}
         let mut finished = self.shared.finished.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = finished.components[finished.told..].to_vec();
-        finished.told += new.len();
+        let new = finished.components[finished.reported..].to_vec();
+        finished.reported += new.len();
         new
     }
 }
 
 impl StopHandle {
-    /// Has a timer end with the component's work.
+    /// Makes a timer end with the component's work.
     pub(crate) fn ends(&self, timer: TimerEnd) {
         let mut timers = self.timers.lock().unwrap_or_else(PoisonError::into_inner);
         if timers.finished {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keeps the threads of a process off the cores that executors have for themselves.
+//! Keeps the threads of a process off the exclusive cores of executors.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -20,22 +20,22 @@ impl KeptOff {
 impl Drop for KeptOff {
     fn drop(&mut self) {
         for (thread, cpus) in self.before.iter().filter(|_| self.restore) {
-            // It may have ended since.
+            // The thread may have ended meanwhile.
             let _ = sched_setaffinity(Some(*thread), cpus);
         }
     }
 }
 
-/// Has every thread of this process run on the CPUs it may use now, without those of `exclusive`
-/// and, if given, only on those of `within`. Threads that they start inherit it.
+/// Restricts every thread of this process to its present CPUs without `exclusive` and, if given,
+/// within `within`. Threads that they start inherit the restriction.
 ///
 /// # Errors
-/// For people: no CPU would remain, or the kernel refuses. Nothing has changed then, but for
-/// threads that come and go meanwhile.
+/// A text for people: no CPU would remain, or the kernel refuses. Then nothing has changed, except
+/// for threads that start or end meanwhile.
 pub(crate) fn keep_off(exclusive: &[usize], within: Option<&[usize]>) -> Result<KeptOff, String> {
     let mut kept = KeptOff { before: Vec::new(), restore: true };
     for thread in threads()? {
-        // It may have ended since.
+        // The thread may have ended meanwhile.
         let Ok(now) = sched_getaffinity(Some(thread)) else { continue };
         let allowed = remaining(&now, exclusive, within);
         if allowed.count() == 0 {
@@ -68,7 +68,7 @@ fn threads() -> Result<Vec<Pid>, String> {
     Ok(read.filter_map(id).collect())
 }
 
-/// CPUs of the calling thread.
+/// Returns the CPUs of the calling thread.
 pub(crate) fn of_this_thread() -> Vec<usize> {
     sched_getaffinity(None).map(|set| cpus(&set)).unwrap_or_default()
 }
@@ -77,7 +77,7 @@ fn cpus(set: &CpuSet) -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|&c| set.is_set(c)).collect()
 }
 
-/// CPUs as the kernel writes them: `0-3,8`.
+/// Formats CPUs as the kernel does: `0-3,8`.
 pub(crate) fn list(cpus: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for &cpu in cpus {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The directory in which the processes of a graph meet. How names are resolved is the transport's
-//! knowledge.
+//! The directory of the domain in which the processes of a graph find each other. The transport
+//! resolves names.
 
 use std::path::PathBuf;
 use thiserror::Error;
@@ -15,12 +15,12 @@ pub struct DomainError(#[from] driveline_shm::OpenError);
 /// The directory of the named domain. Touches no file.
 ///
 /// # Errors
-/// [`DomainError`] for names that are not possible.
+/// [`DomainError`] for impossible names.
 pub fn directory(name: &str) -> Result<PathBuf, DomainError> {
     Ok(driveline_shm::domain::directory(Some(name))?)
 }
 
-/// As [`directory`], and makes sure that this user can use it and that no other user can put files
+/// As [`directory`], and ensures that this user can use it and that no other user can create files
 /// there, except the members of the group that shares it.
 ///
 /// # Errors

@@ -2,9 +2,9 @@
 //! Heartbeats of a module: words in shared memory that its process writes and the launcher reads,
 //! never messages.
 //!
-//! A thread that no component can hold up (`host/watch.rs`) writes most of them every [`PERIOD`], a
-//! call that took too long counts itself. What they mean: `docs/protocols/heartbeats.md`. What the
-//! launcher makes of them: `launch/judge.rs`.
+//! A thread that no component can block (`host/watch.rs`) writes most of them every [`PERIOD`]; a
+//! call that took too long counts itself. Meaning of the words: `docs/protocols/heartbeats.md`. The
+//! launcher judges them in `launch/judge.rs`.
 
 use driveline_graph::ResolvedModule;
 use driveline_shm::heartbeat::{HeartbeatWords, PeerHeartbeatWords};
@@ -17,10 +17,10 @@ use std::time::Duration;
 
 /// Time between two beats.
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
-/// Attempts to read a beat that is not being written.
+/// Maximum number of attempts to read a beat that is not being written.
 const ATTEMPTS: usize = 64;
-/// Beats further apart than this: the process did not run, because it was stopped or the machine
-/// was busy. Such time is no time of a call.
+/// If beats are further apart than this, the process did not run, because it was stopped or the
+/// machine was busy. Such time does not count for a call.
 pub(crate) const STALL: Duration = Duration::from_millis(400);
 
 const FINGERPRINT: usize = 0;
@@ -35,7 +35,7 @@ const OVERRUNS: usize = 1;
 const WORST: usize = 2;
 const OF_COMPONENT: usize = 3;
 
-/// Layout of the words; the same on both sides, or else their fingerprints differ.
+/// Layout of the words. If it differs between the two sides, their fingerprints differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     components: Vec<ComponentLayout>,
@@ -51,7 +51,7 @@ struct ComponentLayout {
 }
 
 impl Layout {
-    /// Of a module, if the graph declares anything of it that heartbeats are for.
+    /// Returns the layout for a module, if the graph declares anything that needs heartbeats.
     pub(crate) fn of(module: &ResolvedModule) -> Option<Self> {
         let wanted = module.watch.hang.is_some()
             || module.components.iter().any(|c| {
@@ -76,8 +76,7 @@ impl Layout {
     }
 }
 
-/// Time of a process's own that it could not use, as its beats show it. A pure function of the
-/// words.
+/// Returns the time in which the process did not run, from its beats. A pure function of the words.
 fn stalled_until(now: u64, beat: u64, stalled: u64) -> u64 {
     let gap = now.saturating_sub(beat);
     let slack = ns(STALL);
@@ -117,7 +116,7 @@ impl Heartbeats {
         self.layout.components.get(component)
     }
 
-    /// One beat, at `now`; `write` stores what belongs to it. From one thread only.
+    /// Makes one beat at `now`; `write` stores its words. From one thread only.
     pub(crate) fn beat(&self, now: MonotonicNs, write: impl FnOnce(&Self)) {
         let stalled = self.stalled(now);
         let sequence = self.word(SEQUENCE);
@@ -131,20 +130,20 @@ impl Heartbeats {
         sequence.store(odd.wrapping_add(1), Ordering::Release);
     }
 
-    /// Time that the process could not use until `now`, in nanoseconds.
+    /// Returns the time until `now` in which the process did not run, in nanoseconds.
     pub(crate) fn stalled(&self, now: MonotonicNs) -> u64 {
         let beat = self.word(BEAT).load(Ordering::Relaxed);
         stalled_until(now.0, beat, self.word(STALLED).load(Ordering::Relaxed))
     }
 
-    /// Since when the oldest call of a component has run; `None` if none runs.
+    /// Stores the start of the oldest running call of a component; `None` if none runs.
     pub(crate) fn running(&self, component: usize, since: Option<MonotonicNs>) {
         if let Some(c) = self.of(component) {
             self.word(c.first + SINCE).store(since.map_or(0, |s| s.0.max(1)), Ordering::Relaxed);
         }
     }
 
-    /// A call took longer than its component's budget.
+    /// Counts a call that took longer than its component's budget.
     pub(crate) fn overrun(&self, component: usize, took: Duration) {
         if let Some(c) = self.of(component) {
             self.word(c.first + WORST).fetch_max(ns(took), Ordering::Relaxed);
@@ -152,14 +151,14 @@ impl Heartbeats {
         }
     }
 
-    /// Samples that an output has published.
+    /// Stores the number of samples that an output has published.
     pub(crate) fn published(&self, component: usize, output: usize, samples: u64) {
         if let Some(c) = self.of(component).filter(|c| output < c.outputs) {
             self.word(c.first + OF_COMPONENT + c.inputs + output).store(samples, Ordering::Relaxed);
         }
     }
 
-    /// An input has missed its deadline so often.
+    /// Stores the number of deadlines that an input has missed.
     pub(crate) fn missed_deadlines(&self, component: usize, input: usize, total: u64) {
         if let Some(c) = self.of(component).filter(|c| input < c.inputs) {
             self.word(c.first + OF_COMPONENT + input).store(total, Ordering::Relaxed);
@@ -170,14 +169,14 @@ impl Heartbeats {
 /// Values that the launcher has read of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Time of the last beat, on the module's clock. Only that it changes means anything.
+    /// Time of the last beat, on the module's clock. Only its changes matter.
     pub(crate) beat: u64,
     pub(crate) components: Vec<ComponentSnapshot>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ComponentSnapshot {
-    /// Beginning of the oldest call that runs; 0 if none does.
+    /// Start of the oldest running call; 0 if none runs.
     pub(crate) since: u64,
     /// Calls that took longer than the budget.
     pub(crate) overruns: u64,
@@ -210,8 +209,8 @@ impl PeerHeartbeats {
         Ok(Self { words, layout })
     }
 
-    /// The words of one beat; `None` if the module was writing all the time, or has died in
-    /// between.
+    /// Reads the words of one beat. Returns `None` if the module was writing during all attempts,
+    /// or has died while writing.
     pub(crate) fn read(&self) -> Option<Snapshot> {
         for _ in 0..ATTEMPTS {
             let before = self.words.load(SEQUENCE);
@@ -271,7 +270,7 @@ mod tests {
         own.overrun(0, Duration::from_millis(1));
         own.published(0, 1, 30);
         own.missed_deadlines(1, 1, 4);
-        // What is not there changes nothing else.
+        // An output that does not exist changes nothing else.
         own.published(1, 0, 99);
         own.missed_deadlines(0, 1, 99);
         own.running(2, Some(MonotonicNs(1)));

@@ -5,12 +5,12 @@
 //! - [`launch`]: one process for each module, started, watched and stopped;
 //! - [`testing`]: a component by itself, on a clock that the test moves;
 //! - [`account`]: what these processes report about every callback;
-//! - [`socket_clients`]: tools that ask a run, or a gateway, by a socket of the domain.
+//! - [`socket_clients`]: tools that send requests to a run or a gateway over a socket of the
+//!   domain.
 //!
-//! Not here: how a graph file is read (crate `driveline-graph`), how components of one language or
-//! another are loaded (a program that calls [`host::main`] brings a
-//! [`component::ComponentLoader`]), and what is made of the account (crate `driveline-analyze` and
-//! the command-line tool).
+//! Not here: reading graph files (crate `driveline-graph`), loading components of a language (a
+//! program that calls [`host::main`] passes a [`component::ComponentLoader`]), and evaluating the
+//! account (crate `driveline-analyze` and the command-line tool).
 
 pub mod account;
 mod activity;

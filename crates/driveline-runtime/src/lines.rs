@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cutting a process's output into lines of bounded length.
+//! Splits a process's output into lines of bounded length.
 
-/// Longest piece that is handed on.
+/// Maximum length of a piece.
 pub(crate) const MAX_LINE: usize = 4096;
 
 #[derive(Default)]
@@ -10,8 +10,8 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Takes bytes and gives every line that is complete with them, and pieces of lines that are
-    /// too long.
+    /// Takes bytes and passes on every line that they complete, and pieces of lines that are too
+    /// long.
     pub(crate) fn feed(&mut self, mut bytes: &[u8], mut take: impl FnMut(&str)) {
         while !bytes.is_empty() {
             let room = &bytes[..bytes.len().min(MAX_LINE - self.line.len())];
@@ -32,7 +32,7 @@ impl Lines {
         }
     }
 
-    /// The last line may have no end.
+    /// Passes on the last line, which may have no end.
     pub(crate) fn end(&mut self, mut take: impl FnMut(&str)) {
         if !self.line.is_empty() {
             self.emit(&mut take);

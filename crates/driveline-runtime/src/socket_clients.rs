@@ -20,9 +20,9 @@ pub const MAX_REQUEST_LEN: usize = 64 * 1024;
 pub const MAX_RESPONSE_LEN: u64 = 8 << 20;
 /// Time for a client to send its request, and again to read the response.
 pub const CLIENT_WITHIN: Duration = Duration::from_secs(2);
-/// Pause after a connection could not be accepted, so that a cause that lasts costs no CPU.
+/// Pause after a connection could not be accepted, so that a lasting cause costs no CPU.
 pub const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Bytes that are read from a client before the others get their turn.
+/// Maximum number of bytes read from a client before the others get their turn.
 const PIECE: usize = 16 * 1024;
 
 /// Opens a directory for [`address`].
@@ -36,8 +36,8 @@ pub fn address(directory: &OwnedFd, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()).into()
 }
 
-/// Accepts all waiting connections, up to [`MAX_CLIENTS`]. `true`: one was not accepted, for a
-/// reason that may pass, such as a lack of descriptors.
+/// Accepts all waiting connections, up to [`MAX_CLIENTS`]. Returns true if one was not accepted,
+/// for a temporary reason such as a lack of descriptors.
 pub fn accept_waiting(
     mut accept: impl FnMut() -> io::Result<UnixStream>,
 ) -> (Vec<UnixStream>, bool) {
@@ -71,7 +71,7 @@ pub enum Received<'a> {
 pub type Respond<'a> = &'a mut dyn FnMut(Received<'_>) -> Arc<[u8]>;
 
 enum Side {
-    /// Sends its request; what has come so far.
+    /// Sends its request; contains the bytes received so far.
     Asks(Vec<u8>),
     /// Reads the response.
     Reads { text: Arc<[u8]>, sent: usize },
@@ -86,8 +86,8 @@ struct Client {
 }
 
 impl Client {
-    /// Does what is possible without waiting; whether it is done with, has gone, or its time is
-    /// over.
+    /// Reads and writes without waiting. Returns true if the client is finished, has ended, or has
+    /// timed out.
     fn is_over(&mut self, now: Instant, respond: Respond<'_>) -> bool {
         if let Side::Asks(request) = &mut self.side {
             let before = request.len();
@@ -141,13 +141,13 @@ fn read_request<'a>(
     })
 }
 
-/// Clients that are not done with.
+/// Clients that are not finished.
 #[derive(Default)]
 pub struct Clients(Vec<Client>);
 
 impl Clients {
-    /// Waits until a connection waits at the listener, if there is one, a client can go on, its
-    /// time is over, or `at` is there; whether a connection waits.
+    /// Waits until a connection waits at the listener (if given), a client can continue or has
+    /// timed out, or `at`. Returns true if a connection waits.
     pub fn wait(&self, listener: Option<&UnixListener>, at: Option<Instant>) -> bool {
         let end = self.next().into_iter().chain(at).min();
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -177,18 +177,18 @@ impl Clients {
         self.0.iter().map(|client| client.until).min()
     }
 
-    /// Prolongs the time of all by what others have taken.
+    /// Extends the time-outs of all clients by the time that others have taken.
     pub fn grant(&mut self, time: Duration) {
         self.0.iter_mut().for_each(|client| client.until += time);
     }
 
     /// Adds a client that sends a request. If there are too many, the client that was inactive for
-    /// longest gives way.
+    /// longest is closed.
     pub fn add(&mut self, stream: UnixStream, now: Instant, respond: Respond<'_>) {
         self.push(stream, Side::Asks(Vec::new()), now, respond);
     }
 
-    /// Adds a client that gets a response without having asked, with the same bound.
+    /// Adds a client that gets a response without a request, with the same bound.
     pub fn add_reader(&mut self, stream: UnixStream, text: &Arc<[u8]>, now: Instant) {
         self.push(stream, Side::Reads { text: text.clone(), sent: 0 }, now, &mut |_| [].into());
     }
@@ -201,7 +201,7 @@ impl Clients {
         {
             let client = self.0.remove(oldest);
             if matches!(client.side, Side::Asks(_)) {
-                // What it does not take at once it does not get.
+                // The client does not get bytes that do not fit at once.
                 let _ = (&client.stream).write(&respond(Received::Crowded));
             }
         }

@@ -36,15 +36,15 @@ use thiserror::Error;
 
 /// First time on the clock of a test: late enough that data may be hours old.
 const START: MonotonicNs = MonotonicNs(1_000_000_000_000_000);
-/// Samples of one output that one call may publish.
+/// Maximum number of samples of one output that one call may publish.
 const PUBLISHED_BY_A_CALL: u32 = 8;
-/// Samples of one output that wait until the test takes them.
+/// Maximum number of samples of one output that wait until the test takes them.
 const KEPT: usize = 4096;
-/// Calls without any time between them.
+/// Maximum number of calls at one point in time.
 const CALLS_AT_ONCE: usize = 10_000;
 /// Period at which outputs with a deadline or a lease are polled, as in `driveline-host`.
 const EVENTS: Duration = Duration::from_millis(100);
-/// Room for samples without a fixed size, unless the settings say otherwise.
+/// Default maximum payload of types without a fixed size.
 const MAX_PAYLOAD: u64 = 2 << 20;
 
 /// Settings of a graph for the component. The default is a graph that declares nothing.
@@ -136,7 +136,8 @@ pub enum TestError {
     Lost(String),
     /// Calls follow one another without any time between them.
     #[error(
-        "{CALLS_AT_ONCE} calls were made at one point in time, and more are due: the component triggers itself"
+        "{CALLS_AT_ONCE} calls were made at one point in time, and more are due: the component \
+         triggers itself"
     )]
     Endless,
     /// The system refused something.
@@ -254,8 +255,8 @@ impl ComponentTest {
     }
 
     /// Creates a publisher to an input, with the QoS that the input requests. Publish while the
-    /// [`Self::clock`] is entered. A publisher of a reliable input does not wait for room: what the
-    /// input's depth has no room for counts as missed.
+    /// [`Self::clock`] is entered. A publisher of a reliable input does not wait for room: samples
+    /// beyond the input's depth count as missed.
     ///
     /// # Errors
     /// [`TestError`] if there is no such input, or memory is short.
@@ -281,7 +282,7 @@ impl ComponentTest {
     /// Fails unless an input carries values of this type.
     ///
     /// # Errors
-    /// [`TestError`] with what differs.
+    /// [`TestError`] with the difference.
     pub fn check_input(&self, port: &str, given: &Schema) -> Result<(), TestError> {
         let declared = self.class.inputs.iter().find(|p| p.name == port);
         let declared = declared.ok_or_else(|| self.no_port("input", port, &self.class.inputs))?;
@@ -291,7 +292,7 @@ impl ComponentTest {
     /// Fails unless an output carries values of this type.
     ///
     /// # Errors
-    /// [`TestError`] with what differs.
+    /// [`TestError`] with the difference.
     pub fn check_output(&self, port: &str, given: &Schema) -> Result<(), TestError> {
         let declared = self.class.outputs.iter().find(|p| p.name == port);
         let declared = declared.ok_or_else(|| self.no_port("output", port, &self.class.outputs))?;
@@ -302,8 +303,8 @@ impl ComponentTest {
     /// timers.
     ///
     /// # Errors
-    /// [`TestError::Failed`] if calls failed, [`TestError::Lost`] if outputs were not kept. Due calls after the failed ones were made as
-    /// well.
+    /// [`TestError::Failed`] if calls failed, [`TestError::Lost`] if outputs were not kept. Due
+    /// calls after the failed ones were made as well.
     pub fn run(&mut self) -> Result<u64, TestError> {
         self.advance(Duration::ZERO)
     }
@@ -366,8 +367,8 @@ impl ComponentTest {
         changed.map_err(|why| refused(format!("is not changed: {why}")))
     }
 
-    /// The oldest sample of an output that was not taken yet. It is a copy, and holds nothing of
-    /// the component's.
+    /// Returns the oldest sample of an output that was not taken yet. It is a copy, and holds no
+    /// memory of the component.
     ///
     /// # Errors
     /// [`TestError::Port`] if there is no such output.
@@ -413,7 +414,7 @@ impl ComponentTest {
             self.executor.poll_events();
             self.instance.log_events(None);
             if !self.executor.run_next() {
-                // Of `init`, and of threads of the component's own.
+                // Samples of `init`, and of the component's own threads.
                 self.collect();
                 return Ok(());
             }
@@ -422,8 +423,8 @@ impl ComponentTest {
         Err(TestError::Endless)
     }
 
-    /// Takes from the outputs what has come. Copies, so that nothing is held of the publishers'
-    /// memory.
+    /// Takes new samples from the outputs. Copies them, so that no memory of the publishers is
+    /// held.
     fn collect(&mut self) {
         for tap in &mut self.taps {
             // Nothing is held and no checksum is verified, so that a take cannot fail.
@@ -443,14 +444,16 @@ impl ComponentTest {
             let missed = missed - std::mem::replace(&mut tap.missed, missed);
             if missed > 0 {
                 let text = format!(
-                    "output '{}': {missed} samples were lost to the test, which keeps {PUBLISHED_BY_A_CALL} of one call; publish less in each call",
+                    "output '{}': {missed} samples were lost to the test, which keeps \
+                     {PUBLISHED_BY_A_CALL} of one call; publish less in each call",
                     tap.port
                 );
                 return Err(TestError::Lost(text));
             }
             if std::mem::take(&mut tap.lost) > 0 {
                 let text = format!(
-                    "output '{}': more than {KEPT} samples waited, and the oldest were dropped; take them in between",
+                    "output '{}': more than {KEPT} samples waited, and the oldest were dropped; \
+                     take them in between",
                     tap.port
                 );
                 return Err(TestError::Lost(text));
@@ -495,14 +498,15 @@ fn same_type(kind: &str, port: &str, declared: &Schema, given: &Schema) -> Resul
     let mut text = format!("{kind} '{port}' carries {}, not {}", shown(declared), shown(given));
     if (declared.kind, &declared.name) == (given.kind, &given.name) {
         text = format!(
-            "{kind} '{port}' carries another '{}' than the test: the two were built from different definitions",
+            "{kind} '{port}' carries another '{}' than the test: the two were built from different \
+             definitions",
             declared.name
         );
     }
     Err(TestError::Type(text))
 }
 
-/// Size of payloads, where the type alone says it.
+/// Returns the size of payloads, if the type alone determines it.
 fn has_fixed_size(schema: &Schema) -> Option<u64> {
     match schema.kind {
         PayloadKind::Protobuf | PayloadKind::Object => Some(0),
@@ -525,7 +529,7 @@ fn resolve(
     let os = |source| TestError::Os { what: "cannot write the graph of the test", source };
     let path = directory.join("test.yaml");
     std::fs::write(&path, text).map_err(os)?;
-    // The library is found, and described by what is in this process already.
+    // The file makes the library found; this process itself describes it.
     std::fs::write(directory.join(LIBRARY), []).map_err(os)?;
     let describe = |_: &Path| Ok::<_, DescribeError>(vec![class.clone()]);
     let options = LoadOptions { library_dirs: Vec::new(), ..LoadOptions::new(&describe) };
@@ -593,7 +597,7 @@ fn graph_text(class: &ComponentClass, settings: &TestSettings) -> Result<String,
     Ok(graph.to_string())
 }
 
-/// As JSON, without the keys that say nothing.
+/// Returns the value as JSON, without null keys.
 fn without_nulls(value: &impl Serialize) -> Result<serde_json::Value, String> {
     let mut json = serde_json::to_value(value).map_err(|e| e.to_string())?;
     if let Some(map) = json.as_object_mut() {

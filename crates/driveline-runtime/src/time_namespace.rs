@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time namespaces: in one of its own, a process has another `CLOCK_MONOTONIC` than the machine, and
-//! the ages of its samples mean nothing to others.
+//! Time namespaces: in its own namespace, a process has another `CLOCK_MONOTONIC` than the machine,
+//! and the ages of its samples are wrong for other processes.
 
 /// File in which the kernel reports the clock offsets of this process.
 const OFFSETS: &str = "/proc/self/timens_offsets";
@@ -11,7 +11,7 @@ pub(crate) fn clock_offset_ns() -> i64 {
     std::fs::read_to_string(OFFSETS).ok().and_then(|text| parsed(&text)).unwrap_or(0)
 }
 
-/// From lines of a clock's name, seconds and nanoseconds.
+/// Parses lines of a clock's name, seconds and nanoseconds.
 fn parsed(text: &str) -> Option<i64> {
     let mut words = text.lines().find(|l| l.starts_with("monotonic"))?.split_whitespace().skip(1);
     let seconds: i64 = words.next()?.parse().ok()?;
@@ -20,7 +20,7 @@ fn parsed(text: &str) -> Option<i64> {
 }
 
 /// Returns the reason why a module whose clock is off by `module` cannot be part of this launcher's
-/// run; nothing if their clocks are alike. Reads a file.
+/// run; `None` if their clocks are the same. Reads a file.
 pub(crate) fn refused(module: i64) -> Option<String> {
     apart(module, clock_offset_ns())
 }
@@ -29,7 +29,9 @@ fn apart(module: i64, launcher: i64) -> Option<String> {
     let apart = module.abs_diff(launcher);
     (apart > 0).then(|| {
         format!(
-            "its CLOCK_MONOTONIC is {:.3} s off that of the launcher, because it runs in another time namespace, and ages of samples would be wrong; start its container without a time namespace",
+            "its CLOCK_MONOTONIC is {:.3} s off that of the launcher, because it runs in another \
+             time namespace, and ages of samples would be wrong; start its container without a \
+             time namespace",
             apart as f64 / 1e9
         )
     })

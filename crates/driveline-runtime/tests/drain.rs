@@ -26,7 +26,8 @@ modules:
       counter: {library: lib, class: Counter, parameters: {limit: 20}, outputs: {count: number}}
   two:
     components:
-      planner: {library: lib, class: Planner, trigger: {kind: timer, period_ms: 5}, inputs: {in: number}, outputs: {out: plan}}
+      planner: {library: lib, class: Planner, trigger: {kind: timer, period_ms: 5}, \
+                inputs: {in: number}, outputs: {out: plan}}
       beat: {library: lib, class: Counter, parameters: {period_ms: 5}, outputs: {count: beat}}
   three:
     components:
@@ -121,10 +122,12 @@ topics:
 modules:
   one:
     components:
-      counter: {library: lib, class: Counter, parameters: {limit: 6, period_ms: 1}, outputs: {count: number}}
+      counter: {library: lib, class: Counter, parameters: {limit: 6, period_ms: 1}, \
+                outputs: {count: number}}
   two:
     components:
-      relay: {library: lib, class: Relay, parameters: {}, inputs: {in: number}, outputs: {out: passed}}
+      relay: {library: lib, class: Relay, parameters: {}, \
+              inputs: {in: number}, outputs: {out: passed}}
   three:
     components:
       printer: {library: lib, class: Printer, inputs: {count: passed}}

@@ -70,7 +70,8 @@ fn of_two_only_the_one_that_has_ended_is_started_again() {
 
 #[test]
 fn without_modules_gateways_run_alone_and_are_started_again() {
-    let bridge = "driveline: 1\ntopics: {camera/image: {reach: network, external: true, max_payload: 1 KiB}}\n";
+    let bridge = "driveline: 1\ntopics: {camera/image: {reach: network, external: true, \
+                  max_payload: 1 KiB}}\n";
     let mut f = Fixture::new(bridge);
     f.options.gateways = vec![gateway(
         &f,

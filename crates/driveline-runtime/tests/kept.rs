@@ -14,19 +14,23 @@ use support::{Fixture, Seen};
 fn graph(reach: &str, limit: u32, relay: &str) -> String {
     let modules = if reach == "process" {
         format!(
-            "  one:\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      \
-             relay: {{library: lib, class: Relay, parameters: {{keep: 2{relay}}}, inputs: {{in: a}}, outputs: {{out: b}}}}\n      \
-             printer: {{library: lib, class: Printer, inputs: {{count: b}}}}\n"
+            "  one:\n    components:\n      counter: {{library: lib, class: Counter, parameters: \
+             {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: \
+             Relay, parameters: {{keep: 2{relay}}}, inputs: {{in: a}}, outputs: {{out: \
+             b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: b}}}}\n"
         )
     } else {
         format!(
-            "  one:\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n  \
-             two:\n    components:\n      relay: {{library: lib, class: Relay, parameters: {{keep: 2{relay}}}, inputs: {{in: a}}, outputs: {{out: b}}}}\n  \
-             three:\n    components:\n      printer: {{library: lib, class: Printer, inputs: {{count: b}}}}\n"
+            "  one:\n    components:\n      counter: {{library: lib, class: Counter, parameters: \
+             {{limit: {limit}}}, outputs: {{count: a}}}}\n  two:\n    components:\n      relay: \
+             {{library: lib, class: Relay, parameters: {{keep: 2{relay}}}, inputs: {{in: a}}, \
+             outputs: {{out: b}}}}\n  three:\n    components:\n      printer: {{library: lib, \
+             class: Printer, inputs: {{count: b}}}}\n"
         )
     };
     format!(
-        "driveline: 1\nname: kept\ntopics:\n  a: {{reach: {reach}, max_payload: 8}}\n  b: {{reach: {reach}, max_payload: 8}}\nmodules:\n{modules}"
+        "driveline: 1\nname: kept\ntopics:\n  a: {{reach: {reach}, max_payload: 8}}\n  b: {{reach: \
+         {reach}, max_payload: 8}}\nmodules:\n{modules}"
     )
 }
 

@@ -82,7 +82,7 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
 #[test]
 fn a_run_whose_processes_all_get_sigterm_at_once_ends_normally() {
     let f = Fixture::new(&graph(0, "", ""));
-    let mut seen = Seen { all_told_at: Some("printer got 3"), ..Seen::default() };
+    let mut seen = Seen { terminate_all_at: Some("printer got 3"), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec![]), "{:?}", seen.lines);
     assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
@@ -113,11 +113,15 @@ fn processes_that_an_interrupt_of_the_whole_group_ends_while_they_start_are_no_f
 
 #[test]
 fn what_a_slow_step_has_begun_is_ended_and_processed() {
-    let modules = "modules:\n  source:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 3, period_ms: 2400}, outputs: {count: a}}\n  \
-        step:\n    components:\n      relay: {library: lib, class: Relay, parameters: {take_ms: 4000}, inputs: {in: {topic: a, qos: {depth: 16}}}, outputs: {out: b}}\n  \
-        end:\n    components:\n      printer: {library: lib, class: Printer, inputs: {count: {topic: b, qos: {depth: 16}}}}\n";
+    let modules = "modules:\n  source:\n    components:\n      counter: {library: lib, class: \
+                   Counter, parameters: {limit: 3, period_ms: 2400}, outputs: {count: a}}\n  \
+                   step:\n    components:\n      relay: {library: lib, class: Relay, parameters: \
+                   {take_ms: 4000}, inputs: {in: {topic: a, qos: {depth: 16}}}, outputs: {out: \
+                   b}}\n  end:\n    components:\n      printer: {library: lib, class: Printer, \
+                   inputs: {count: {topic: b, qos: {depth: 16}}}}\n";
     let mut f = Fixture::new(&format!(
-        "driveline: 1\nname: slow\ntopics:\n  a: {{reach: host, max_payload: 8}}\n  b: {{reach: host, max_payload: 8}}\n{modules}"
+        "driveline: 1\nname: slow\ntopics:\n  a: {{reach: host, max_payload: 8}}\n  b: {{reach: \
+         host, max_payload: 8}}\n{modules}"
     ));
     // Shorter than a call, longer than the machine stands still.
     f.options.quiet = Duration::from_secs(3);
@@ -202,7 +206,7 @@ fn a_module_is_ended_by_the_first_fatal_signal() {
 #[test]
 fn a_module_ended_from_outside_reports_it() {
     let f = Fixture::new(&graph(0, "", ""));
-    let mut seen = Seen { told_at: Some("printer got 2"), ..Seen::default() };
+    let mut seen = Seen { terminate_at: Some("printer got 2"), ..Seen::default() };
     let End::Died(death) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
     assert_eq!((death.module.as_str(), death.exit_code), ("one", Some(0)));
     assert!(
@@ -219,7 +223,8 @@ fn a_component_that_cannot_start_ends_the_run_before_anything_runs() {
     let f = Fixture::new(&graph(0, "fail_init: 1", ""));
     let mut seen = Seen::default();
     let End::Died(death) = f.run(&mut seen).end else { panic!() };
-    let text = "module 'one' exited with code 1 while starting: component 'relay' cannot start: asked to fail";
+    let text = "module 'one' exited with code 1 while starting: component 'relay' cannot start: \
+                asked to fail";
     assert_eq!(death.to_string(), text);
     assert!(seen.said("component 'relay' cannot start: asked to fail"), "{:?}", seen.lines);
     assert!(!seen.said("got"), "{:?}", seen.lines);
@@ -316,7 +321,13 @@ fn modules_end_when_their_launcher_is_gone() {
 #[test]
 fn modules_exchange_samples_over_host_topics_from_the_first_one_on() {
     let f = Fixture::new(
-        "driveline: 1\nname: demo\ntopics:\n  a: {reach: host, max_payload: 8, qos: {depth: 64}}\n  b: {reach: host, max_payload: 8, qos: {depth: 64}}\nmodules:\n  source:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 20}, outputs: {count: a}}\n  middle:\n    components:\n      relay: {library: lib, class: Relay, inputs: {in: a}, outputs: {out: b}}\n  sink:\n    components:\n      printer: {library: lib, class: Printer, inputs: {count: b}}\n      second: {library: lib, class: Printer, inputs: {count: a}}\n",
+        "driveline: 1\nname: demo\ntopics:\n  a: {reach: host, max_payload: 8, qos: {depth: \
+         64}}\n  b: {reach: host, max_payload: 8, qos: {depth: 64}}\nmodules:\n  source:\n    \
+         components:\n      counter: {library: lib, class: Counter, parameters: {limit: 20}, \
+         outputs: {count: a}}\n  middle:\n    components:\n      relay: {library: lib, class: \
+         Relay, inputs: {in: a}, outputs: {out: b}}\n  sink:\n    components:\n      printer: \
+         {library: lib, class: Printer, inputs: {count: b}}\n      second: {library: lib, class: \
+         Printer, inputs: {count: a}}\n",
     );
     let mut seen = Seen::default();
     let outcome = f.run(&mut seen);
@@ -350,11 +361,14 @@ fn modules_exchange_samples_over_host_topics_from_the_first_one_on() {
 #[test]
 fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
     for reach in ["host", "process"] {
-        let counter = "counter: {library: lib, class: Counter, parameters: {period_ms: 20}, outputs: {count: a}}";
-        let printer = "printer: {library: lib, class: Printer, inputs: {count: {topic: a, qos: {depth: 16}}}}";
+        let counter = "counter: {library: lib, class: Counter, parameters: {period_ms: 20}, \
+                       outputs: {count: a}}";
+        let printer = "printer: {library: lib, class: Printer, \
+                       inputs: {count: {topic: a, qos: {depth: 16}}}}";
         let modules = match reach {
             "host" => format!(
-                "  two:\n    components:\n      {counter}\n  one:\n    components:\n      {printer}\n"
+                "  two:\n    components:\n      {counter}\n  one:\n    components:\n      \
+                 {printer}\n"
             ),
             _ => format!("  one:\n    components:\n      {counter}\n      {printer}\n"),
         };
@@ -397,13 +411,17 @@ fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
 
 #[test]
 fn connections_that_never_existed_are_in_the_outcome_with_their_reason() {
-    let modules = "modules:\n  one:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 5}, outputs: {count: a}}\n  \
-        two:\n    environment: {DRIVELINE_DOMAIN_DIR: PRIVATE}\n    components:\n      other: {library: lib, class: Counter, parameters: {period_ms: 5}, outputs: {count: b}}\n      \
-        printer: {library: lib, class: Printer, inputs: {count: a}}\n      other_printer: {library: lib, class: Printer, inputs: {count: b}}\n";
+    let modules = "modules:\n  one:\n    components:\n      counter: {library: lib, class: \
+                   Counter, parameters: {limit: 5}, outputs: {count: a}}\n  two:\n    environment: \
+                   {DRIVELINE_DOMAIN_DIR: PRIVATE}\n    components:\n      other: {library: lib, \
+                   class: Counter, parameters: {period_ms: 5}, outputs: {count: b}}\n      \
+                   printer: {library: lib, class: Printer, inputs: {count: a}}\n      \
+                   other_printer: {library: lib, class: Printer, inputs: {count: b}}\n";
     let private = tempfile::tempdir().unwrap();
     let modules = modules.replace("PRIVATE", &private.path().join("domain").display().to_string());
     let mut f = Fixture::new(&format!(
-        "driveline: 1\nname: parted\ntopics:\n  a: {{reach: host, max_payload: 8}}\n  b: {{reach: host, max_payload: 8}}\n{modules}"
+        "driveline: 1\nname: parted\ntopics:\n  a: {{reach: host, max_payload: 8}}\n  b: {{reach: \
+         host, max_payload: 8}}\n{modules}"
     ));
     f.options.matched_within = Duration::ZERO;
     let mut seen = Seen::default();

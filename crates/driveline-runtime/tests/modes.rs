@@ -19,11 +19,15 @@ fn graph(parameters: [&str; 3], keys: &str, modes: &str) -> String {
     let [joystick, planner, brake] = parameters;
     let module = |module: &str, name: &str, parameters: &str, keys: &str| {
         format!(
-            "  {module}:\n    {keys}\n    components:\n      {name}: {{library: lib, class: Modal, parameters: {{{parameters}}}, inputs: {{in: {{topic: a, qos: {{depth: 64}}}}}}, outputs: {{out: {name}_out}}}}\n"
+            "  {module}:\n    {keys}\n    components:\n      {name}: {{library: lib, class: Modal, \
+             parameters: {{{parameters}}}, inputs: {{in: {{topic: a, qos: {{depth: 64}}}}}}, \
+             outputs: {{out: {name}_out}}}}\n"
         )
     };
     format!(
-        "driveline: 1\nname: vehicle\ntopics:\n  a: {{reach: host, max_payload: 8}}\n{}modules:\n  sensing:\n    {keys}\n    components:\n      camera: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: a}}}}\n{}{}{}modes:\n{modes}",
+        "driveline: 1\nname: vehicle\ntopics:\n  a: {{reach: host, max_payload: 8}}\n{}modules:\n  \
+         sensing:\n    {keys}\n    components:\n      camera: {{library: lib, class: Counter, \
+         parameters: {{period_ms: 5}}, outputs: {{count: a}}}}\n{}{}{}modes:\n{modes}",
         ["joystick", "planner", "brake"]
             .map(|name| format!("  {name}_out: {{max_payload: 8, external: true}}\n"))
             .concat(),
@@ -34,7 +38,8 @@ fn graph(parameters: [&str; 3], keys: &str, modes: &str) -> String {
 }
 
 const MODES: &str = "  manual: {active: [joystick], enter_within_ms: 60000}
-  autonomous: {active: [planner], enter_within_ms: 60000, fallback: [safe_stop], entry: {ready: [sensing], rates: {a: 1}, ages: {a: 10000}}}
+  autonomous: {active: [planner], enter_within_ms: 60000, fallback: [safe_stop], \
+               entry: {ready: [sensing], rates: {a: 1}, ages: {a: 10000}}}
   safe_stop: {active: [brake], enter_within_ms: 60000, latch: true}
 ";
 
@@ -362,7 +367,8 @@ fn a_missed_deadline_leads_to_the_declared_mode() {
 fn a_hang_leads_to_the_declared_mode() {
     let keys = "on_hang: {mode: safe_stop}\n    hang_ms: 300";
     let relay = "
-      relay: {library: lib, class: Relay, parameters: {hang_on: 3}, inputs: {in: a}, outputs: {out: r}}
+      relay: {library: lib, class: Relay, parameters: {hang_on: 3}, \
+              inputs: {in: a}, outputs: {out: r}}
 ";
     let text = graph(["", "", ""], keys, MODES)
         .replace("topics:\n", "topics:\n  r: {reach: host, max_payload: 8, external: true}\n")

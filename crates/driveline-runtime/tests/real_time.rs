@@ -93,7 +93,10 @@ fn run_and(text: &str, then: Option<fn()>) -> Reader {
 
 fn graph(one: &str, executor: &str) -> String {
     format!(
-        "driveline: 1\nname: real\nmodules:\n  one:\n{one}    executors: {{main: {{{executor}}}}}\n    components:\n      a: {{library: lib, class: Counter, parameters: {{limit: 0}}}}\n  two:\n    components:\n      b: {{library: lib, class: Counter, parameters: {{limit: 0}}}}\n"
+        "driveline: 1\nname: real\nmodules:\n  one:\n{one}    executors: {{main: \
+         {{{executor}}}}}\n    components:\n      a: {{library: lib, class: Counter, parameters: \
+         {{limit: 0}}}}\n  two:\n    components:\n      b: {{library: lib, class: Counter, \
+         parameters: {{limit: 0}}}}\n"
     )
 }
 

@@ -9,12 +9,15 @@ use driveline_runtime::account::{InputCounters, Record};
 use driveline_runtime::launch::{End, Event};
 use support::{Fixture, Seen};
 
-const READER: &str = "  reader:\n    components:\n      printer: {library: lib, class: Printer, inputs: {count: {topic: a, qos: {depth: 4}}}}\n";
-const SOURCE: &str = "  source:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 60}, outputs: {count: a}}\n";
+const READER: &str = "  reader:\n    components:\n      printer: {library: lib, class: Printer, \
+                      inputs: {count: {topic: a, qos: {depth: 4}}}}\n";
+const SOURCE: &str = "  source:\n    components:\n      counter: {library: lib, class: Counter, \
+                      parameters: {limit: 60}, outputs: {count: a}}\n";
 
 fn graph(modules: &str) -> String {
     format!(
-        "driveline: 1\nname: stopped\ntopics:\n  a: {{reach: host, max_payload: 8}}\nmodules:\n{modules}"
+        "driveline: 1\nname: stopped\ntopics:\n  a: {{reach: host, max_payload: \
+         8}}\nmodules:\n{modules}"
     )
 }
 

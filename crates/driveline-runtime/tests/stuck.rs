@@ -92,7 +92,8 @@ fn a_signal_ends_a_module_whose_callback_hangs() {
     host.signal(Signal::TERM);
     let (status, err) = host.end();
     assert_eq!(status.code(), Some(i32::from(exit::STUCK)), "{err}");
-    let said = "error: module 'one' did not stop within 200ms: component 'relay' in on_trigger on sample 3 of 'a' for ";
+    let said = "error: module 'one' did not stop within 200ms: component 'relay' in on_trigger on \
+                sample 3 of 'a' for ";
     assert!(err.contains(said), "{err}");
 }
 

@@ -256,7 +256,8 @@ fn a_module_that_is_not_ready_in_time_says_which_call_it_was_in() {
     let outcome = f.run(&mut seen);
     let End::NotReady { modules } = outcome.end else { panic!("{:?}", outcome.end) };
     assert_eq!(modules, ["one (component 'relay' in init)"]);
-    let line = "module 'one' was not ready within 2.5 s (`ready_within_ms`): it was in component 'relay' in init";
+    let line = "module 'one' was not ready within 2.5 s (`ready_within_ms`): it was in component \
+                'relay' in init";
     assert!(seen.events.iter().any(|e| e.to_string() == line), "{:?}", seen.events);
 }
 

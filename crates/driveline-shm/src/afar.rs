@@ -25,12 +25,12 @@ struct Known {
 }
 
 /// Publishers of other hosts whose edges have ended, with their reading positions and whether all
-/// of their samples are counted. The oldest give way.
+/// of their samples are counted. The oldest are forgotten.
 #[derive(Debug)]
 pub(crate) struct KnownAfar {
     list: VecDeque<Known>,
-    /// Number of publishers whose count stays unknown (those that gave way, and those without a
-    /// name), and the reason of the last one.
+    /// Number of publishers whose count stays unknown (forgotten ones, and ones without a name),
+    /// and the reason of the last one.
     uncounted: (u64, Option<Uncounted>),
 }
 
@@ -272,8 +272,8 @@ pub(crate) fn furthest_elsewhere(
     furthest
 }
 
-/// Skips unread samples that edges before `new` have of the publisher, before its sample `number`.
-/// Returns how many of them a gateway has counted: they are missed here, and not lost on the way.
+/// Skips the publisher's unread samples with numbers below `number` on edges before `new`. Returns
+/// how many of them a gateway has counted: these are missed here, not lost on the way.
 pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> u64 {
     let mut passed = 0;
     let left = edges

@@ -15,10 +15,11 @@ const ENDED: u16 = 2;
 /// State of a publisher of another host, as known to the local gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfarState {
-    /// It exists. The number of samples published since its newest sample here is not known yet.
+    /// The publisher exists. The number of samples published after its newest sample here is not
+    /// known yet.
     #[default]
     There,
-    /// It has ended, and its last number is known.
+    /// The publisher has ended, and its last number is known.
     Ended,
     /// The number of samples published after the newest one here is unknown.
     Unknown(Uncounted),

@@ -6,8 +6,7 @@ use driveline_types::MonotonicNs;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Number of threads in this process that wait in a publish, or have waited in the call that they
-/// make now.
+/// Number of threads in this process that wait in a publish, or have waited in their current call.
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,21 +21,21 @@ thread_local! {
 }
 
 /// Returns true if a thread of this process waits for readers of a reliable publisher, or is in a
-/// call that has waited and may do so again. The readers must go on reading, or it waits until its
-/// time is over.
+/// call that has waited and may wait again. The readers must continue to read, or the thread waits
+/// until its time-out.
 #[must_use]
 pub fn a_publisher_waits() -> bool {
     WAITING.load(Relaxed) > 0
 }
 
-/// A call that this thread makes, from [`Self::begin`] until it is dropped.
+/// Marks a call of this thread, from [`Self::begin`] until it is dropped.
 #[derive(Debug)]
 pub struct PublishingCall {
     outer: Call,
 }
 
 impl PublishingCall {
-    /// The call begins.
+    /// Marks the beginning of a call.
     #[must_use]
     pub fn begin() -> Self {
         Self { outer: CALL.replace(Call::HasNotWaited) }
@@ -63,7 +62,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// The sum of both.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -87,7 +86,7 @@ pub struct BlockingMeter {
 
 // Relaxed throughout: figures for people, written by one thread.
 impl BlockingMeter {
-    /// A wait begins.
+    /// Marks the beginning of a wait.
     pub fn begin(&self, now: MonotonicNs) {
         if CALL.get() == Call::HasNotWaited {
             CALL.set(Call::HasWaited);
@@ -99,12 +98,12 @@ impl BlockingMeter {
         self.since_ns.store(now.0, Relaxed);
     }
 
-    /// The wait was without success.
+    /// Counts a wait without success.
     pub fn time_out(&self) {
         add(&self.timeouts, 1);
     }
 
-    /// The wait ends, with success or without.
+    /// Marks the end of a wait, with or without success.
     pub fn end(&self, now: MonotonicNs) {
         if CALL.get() == Call::None {
             WAITING.fetch_sub(1, Relaxed);

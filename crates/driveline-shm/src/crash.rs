@@ -13,12 +13,12 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The signals by which a defect in a program's own code ends it.
+/// Signals that end a process for a defect in its own code.
 const FATAL: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
 
-/// Stack for the handler where the thread's own stack may be what has overflowed: more than any
-/// kernel wants for itself.
+/// Length of the handler's stack, in bytes, since the thread's own stack may have overflowed: more
+/// than any kernel needs.
 const STACK_LEN: usize = 64 * 1024;
 
 /// An existing signal stack is kept if it has this size; the stacks of Rust's own threads are
@@ -33,7 +33,7 @@ const REPORT_MS: libc::c_int = 200;
 pub struct Crash {
     /// Number of the signal.
     pub signal: i32,
-    /// The address whose access faulted, if the kernel says so.
+    /// Address whose access faulted, if the kernel reports it.
     pub address: Option<usize>,
 }
 
@@ -45,9 +45,9 @@ struct Installed {
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Has `report` called once when SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT or SIGSYS is about to end
-/// the process; then what would have happened without it happens. Only the first call of this
-/// function does anything.
+/// Calls `report` once when SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT or SIGSYS is about to end the
+/// process; then the signal has its usual effect. Only the first call of this function has an
+/// effect.
 ///
 /// `report` runs in the signal handler, on the thread that crashes: it may only use
 /// async-signal-safe calls and atomics, and must neither allocate nor lock nor panic.
@@ -103,7 +103,7 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     let sent = code <= 0;
     let mut action = installed.before[at];
     if sent && matches!(signal, libc::SIGSEGV | libc::SIGBUS) {
-        // Rust's handler takes a sent signal for a fault, and returns for it to be raised again.
+        // Rust's handler treats a sent signal as a fault, and returns so that it is raised again.
         action.sa_sigaction = libc::SIG_DFL;
     }
     // SAFETY: puts back an action that the kernel gave, or its own.
@@ -135,8 +135,8 @@ thread_local! {
 }
 
 /// Gives the calling thread a stack for the handler, unless it has a large one, so that an overflow
-/// of its own stack is reported as well. Cheap after the first call; without memory for it, the
-/// thread goes on without.
+/// of its own stack is reported as well. Cheap after the first call. Without memory for the stack,
+/// the thread continues without it.
 pub fn reserve_signal_stack() {
     let _ = STACK.try_with(|stack| {
         if let Ok(mut stack) = stack.try_borrow_mut() {

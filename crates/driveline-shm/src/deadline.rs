@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Missed deadlines, counted.
+//! Counts of missed deadlines.
 //!
-//! A deadline is the longest time between two samples. The first one begins with a publisher's
-//! first sample: of a publisher, the first that it publishes; of a subscription, the first that is
-//! published after the match. From then on each period of that length which ends without a sample
-//! counts once. A sample at the very end of a period is in time. The end of a publisher, or of a
-//! match, ends the count.
+//! A deadline is the longest time between two samples. For a publisher, the count begins with its
+//! first sample; for a subscription, with the first sample published after the match. From then on,
+//! each period of that length without a sample counts once. A sample at the very end of a period is
+//! in time. The end of a publisher, or of a match, ends the count.
 
 use crate::queue::{lock, try_lock};
 use driveline_types::MonotonicNs;
@@ -16,20 +15,21 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
-/// Least time between two reports of an endpoint; what is missed meanwhile is in the next one.
+/// Minimum time between two reports of an endpoint. The next report includes deadlines missed
+/// meanwhile.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Deadlines that an endpoint has missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeadlinesMissed {
-    /// Since the report before this one.
+    /// Number since the previous report.
     pub missed: u64,
-    /// Since the endpoint was created.
+    /// Number since the endpoint was created.
     pub total: u64,
 }
 
-/// Counts the deadlines that one publisher misses. The publishing threads give the times of
-/// samples, any thread asks.
+/// Counts the deadlines that one publisher misses. The publishing threads report the times of
+/// samples; any thread reads the count.
 ///
 /// Neither locks nor allocates.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ fn next_miss(length: Duration, last: u64, missed: u64) -> MonotonicNs {
 }
 
 impl DeadlineMeter {
-    /// Counts from the first sample on.
+    /// Creates a meter that counts from the first sample on.
     #[must_use]
     pub fn new(length: Duration) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl DeadlineMeter {
         }
     }
 
-    /// A sample was published.
+    /// Notes that a sample was published.
     #[inline]
     pub fn published(&self, at: MonotonicNs) {
         if self.over.load(Relaxed) {
@@ -82,7 +82,7 @@ impl DeadlineMeter {
         }
     }
 
-    /// Ends the count: the publisher, or the match, is gone.
+    /// Ends the count: the publisher, or the match, has ended.
     pub fn end(&self, now: MonotonicNs) {
         let last = self.last_ns.swap(0, AcqRel);
         if last != 0 {
@@ -90,7 +90,7 @@ impl DeadlineMeter {
         }
     }
 
-    /// Ends the count for good: samples that are published from here on begin no new one.
+    /// Ends the count permanently: later samples begin no new one.
     pub fn close(&self, now: MonotonicNs) {
         self.over.store(true, Relaxed);
         self.end(now);
@@ -145,8 +145,8 @@ impl DeadlineWatch {
         }))
     }
 
-    /// Takes over the newest sample and returns the deadlines missed so far, and when to look
-    /// again.
+    /// Notes the newest sample. Returns the deadlines missed so far, and the time of the next
+    /// check.
     pub(crate) fn look(
         &self,
         sequence: u64,
@@ -156,7 +156,7 @@ impl DeadlineWatch {
         lock(&self.0).look(sequence, published, now)
     }
 
-    /// As [`Self::look`] without waiting: `None` while another thread looks.
+    /// As [`Self::look`] without waiting: `None` while another thread checks.
     pub(crate) fn try_look(
         &self,
         sequence: u64,
@@ -166,7 +166,7 @@ impl DeadlineWatch {
         Some(try_lock(&self.0)?.look(sequence, published, now))
     }
 
-    /// Ends the count: the publisher is gone.
+    /// Ends the count: the publisher has ended.
     pub(crate) fn end(&self) {
         let mut gaps = lock(&self.0);
         gaps.closed += std::mem::take(&mut gaps.open);
@@ -189,7 +189,7 @@ impl Gaps {
             // A time from the future (another process wrote it) counts as now.
             let at = published.0.min(now.0).max(self.last.unwrap_or(0));
             if let Some(last) = self.last {
-                // Samples that came and went unseen have ended at most one period each.
+                // Each sample between two checks has ended at most one period.
                 let unseen = sequence - self.sequence - 1;
                 self.closed += periods(length, last, at).saturating_sub(unseen).max(self.open);
             }
@@ -209,7 +209,8 @@ pub struct DeadlineReports {
 }
 
 impl DeadlineReports {
-    /// Returns a report of what was missed since the one before; `total` is the count now.
+    /// Returns a report of the deadlines missed since the previous report; `total` is the present
+    /// count.
     pub fn next(&mut self, total: u64, now: MonotonicNs) -> Option<DeadlinesMissed> {
         if total <= self.reported || now < self.not_before {
             return None;
@@ -269,7 +270,7 @@ mod tests {
         assert_eq!(watch.look(7, at(0), at(500)).0, 0, "from before the match");
         assert_eq!(watch.look(8, at(505), at(506)), (0, MonotonicNs(at(515).0 + 1)));
         assert_eq!(watch.look(8, at(505), at(536)).0, 3);
-        // Two samples since, the first of them unseen: it may have come at any time.
+        // Two samples since, the first of them unseen: it may have been published at any time.
         assert_eq!(
             watch.look(10, at(560), at(561)).0,
             4,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a domain's name to the directory in which its processes meet. The one place where names are
-//! resolved: a graph's `domain: NAME` and a program of one's own that asks for NAME are in the same
-//! domain.
+//! Resolves the name of a domain to its directory. All names are resolved here: a graph with
+//! `domain: NAME` and a program that joins NAME are in the same domain.
 
 use crate::error::OpenError;
 use crate::sys::directory::Directory;
@@ -10,9 +9,9 @@ use std::path::PathBuf;
 
 /// Environment variable that names a directory and thereby overrides every domain name.
 pub const DIRECTORY_VARIABLE: &str = "DRIVELINE_DOMAIN_DIR";
-/// Environment variable that names the domain of those who name none.
+/// Environment variable with the name of the domain for programs that name none.
 pub const NAME_VARIABLE: &str = "DRIVELINE_DOMAIN";
-/// Name of the domain of those who name none, if the environment does not either.
+/// Name of the domain if neither the program nor the environment names one.
 pub const DEFAULT: &str = "default";
 
 /// Directory in which each user has a directory for domains.
@@ -20,12 +19,12 @@ const ALL_USERS: &str = "/dev/shm";
 const PREFIX: &str = "driveline-";
 
 const MAX_NAME_LEN: usize = 64;
-/// Most domains that are listed.
+/// Maximum number of domains listed.
 const MAX_DOMAINS: usize = 256;
 
-/// The directory of a domain: that in `DRIVELINE_DOMAIN_DIR` if set, else
-/// `/dev/shm/driveline-<uid>/<name>`, where no name means that in `DRIVELINE_DOMAIN`, or else
-/// `default`. Touches no file.
+/// Returns the directory of a domain: the value of `DRIVELINE_DOMAIN_DIR` if set, else
+/// `/dev/shm/driveline-<uid>/<name>`. Without a name, the value of `DRIVELINE_DOMAIN` is used, or
+/// else `default`. Touches no file.
 ///
 /// # Errors
 /// [`OpenError::Name`] for names that are not a single part of a path.
@@ -41,8 +40,8 @@ pub fn directory(name: Option<&str>) -> Result<PathBuf, OpenError> {
     }
 }
 
-/// As [`directory`], and makes sure that this user can join there: it is made if it is missing, and
-/// checked.
+/// As [`directory`], and ensures that this user can join there: creates the directory if it is
+/// missing, and checks it.
 ///
 /// # Errors
 /// [`OpenError`] as joining would give.
@@ -52,8 +51,8 @@ pub fn prepare(name: Option<&str>) -> Result<PathBuf, OpenError> {
     Ok(path)
 }
 
-/// As [`prepare`], for a domain that the members of a group share where one is given.
-/// `DRIVELINE_DOMAIN_DIR` wins over the group.
+/// As [`prepare`], for a domain that the members of `group` share, if given. `DRIVELINE_DOMAIN_DIR`
+/// overrides the group.
 ///
 /// # Errors
 /// [`OpenError`] as joining would give, or if this user is not a member of the group.
@@ -76,8 +75,8 @@ pub fn existing(name: Option<&str>) -> Result<Option<PathBuf>, OpenError> {
     Ok(Directory::open_for_looking(&path)?.map(|_| path))
 }
 
-/// Domains of this user that have a directory, with it, sorted by name; most of them may be unused.
-/// Empty also if something else is in their place.
+/// Returns the domains of this user with their directories, sorted by name; they may be unused.
+/// Empty also if the parent is not a directory of this user.
 #[must_use]
 pub fn all() -> Vec<(String, PathBuf)> {
     let parent = own_parent();
@@ -94,7 +93,8 @@ pub fn all() -> Vec<(String, PathBuf)> {
     domains
 }
 
-/// Other users that have domains on this host, which this user cannot see. Reads one directory.
+/// Returns other users that have domains on this host, which this user cannot see. Reads one
+/// directory.
 #[must_use]
 pub fn other_users() -> Vec<u32> {
     let own = rustix::process::geteuid().as_raw();
@@ -103,7 +103,7 @@ pub fn other_users() -> Vec<u32> {
         let name = entry.file_name();
         let user = name.to_str().and_then(|n| n.strip_prefix(PREFIX)).and_then(|n| n.parse().ok());
         let Some(user) = user.filter(|user| *user != own) else { continue };
-        // Who makes a directory in the name of another one has no domains there.
+        // A directory with another user's number in its name does not belong to that user.
         let is_theirs = |m: std::fs::Metadata| m.is_dir() && m.uid() == user;
         if std::fs::symlink_metadata(entry.path()).is_ok_and(is_theirs) && users.len() < MAX_DOMAINS
         {
@@ -123,7 +123,7 @@ pub(crate) fn own_parent() -> PathBuf {
 /// Checks the name of a domain, regardless of the environment.
 ///
 /// # Errors
-/// [`OpenError::Name`] for names that are not possible.
+/// [`OpenError::Name`] for impossible names.
 pub fn check_name(name: &str) -> Result<(), OpenError> {
     let fits = (1..=MAX_NAME_LEN).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));

@@ -16,7 +16,7 @@ pub enum OpenError {
         "the domain name {name:?} is not possible: use at most 64 letters, digits, '_' and '-'"
     )]
     Name {
-        /// As given.
+        /// Given name.
         name: String,
     },
     /// The directory cannot be made or opened.
@@ -32,7 +32,7 @@ pub enum OpenError {
         /// The kernel's reason.
         source: io::Error,
     },
-    /// Strangers could plant files in it.
+    /// Other users could create files in it.
     #[error("the domain directory {path} is not safe: {reason}; {remedy}")]
     Unsafe {
         /// The directory.
@@ -110,7 +110,7 @@ pub enum CreatePublisherError {
         /// The kernel's reason.
         source: io::Error,
     },
-    /// The participant came to be by `fork`.
+    /// The participant was created before a `fork`, and this is the child.
     #[error("{}", limits::FORKED)]
     Forked,
 }
@@ -144,12 +144,12 @@ pub enum CreateSubscriptionError {
         /// The kernel's reason.
         source: io::Error,
     },
-    /// The participant came to be by `fork`.
+    /// The participant was created before a `fork`, and this is the child.
     #[error("{}", limits::FORKED)]
     Forked,
 }
 
-/// No loan could be had.
+/// A loan was refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum LoanError {
     /// Longer than the slots.
@@ -169,7 +169,7 @@ pub enum LoanError {
         /// Declared number.
         loans: u32,
     },
-    /// The handle came to be by `fork`.
+    /// The handle was created before a `fork`, and this is the child.
     #[error("{}", limits::FORKED)]
     Forked,
 }
@@ -183,7 +183,7 @@ pub enum PublishError {
     /// 2^48 samples were published.
     #[error("all sequence numbers are used up: create the publisher anew")]
     SequenceExhausted,
-    /// The handle came to be by `fork`.
+    /// The handle was created before a `fork`, and this is the child.
     #[error("{}", limits::FORKED)]
     Forked,
 }
@@ -208,7 +208,7 @@ pub enum TakeError {
         /// Bytes of the buffer.
         len: usize,
     },
-    /// The handle came to be by `fork`.
+    /// The handle was created before a `fork`, and this is the child.
     #[error("{}", limits::FORKED)]
     Forked,
 }
@@ -225,10 +225,10 @@ pub enum WaitSetError {
         /// The topic.
         topic: String,
     },
-    /// `futex_waitv` was demanded and is not there.
+    /// `futex_waitv` was requested, and this kernel does not have it.
     #[error("this kernel has no futex_waitv (it came with Linux 5.16): use WaitBackend::Auto")]
     NoFutexWaitv,
-    /// The handle came to be by `fork`.
+    /// The handle was created before a `fork`, and this is the child.
     #[error("{}", limits::FORKED)]
     Forked,
 }
@@ -259,7 +259,7 @@ pub enum ListError {
 /// Memory was not admitted.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MemoryRefusal {
-    /// There is less than is needed.
+    /// Too little memory is available.
     #[error("{} MiB are needed but {} MiB are available; the limit is \
          {limit}", needed.div_ceil(1 << 20), available >> 20)]
     Short {

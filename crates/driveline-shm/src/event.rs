@@ -17,7 +17,7 @@ pub enum PublisherEvent {
         /// Requested QoS.
         qos: Box<Qos>,
     },
-    /// A matched subscription is gone.
+    /// A matched subscription has ended.
     Unmatched {
         /// The subscription.
         subscription: EndpointId,
@@ -33,12 +33,12 @@ pub enum PublisherEvent {
     },
     /// Nothing was published for longer than the offered deadline.
     DeadlineMissed {
-        /// Periods without a sample since the event before this one.
+        /// Periods without a sample since the previous such event.
         missed: u64,
         /// The same since the publisher was created.
         total: u64,
     },
-    /// The publisher itself did not show life within its lease.
+    /// The publisher itself gave no sign of life within its lease.
     LivelinessLost {
         /// Number of such events so far.
         total: u64,
@@ -52,8 +52,8 @@ pub enum PublisherEvent {
         node: String,
     },
     /// A publish has waited `max_blocking_ms` for a reliable subscription without success. The
-    /// publisher does not wait for it again before it has read everything; what it does not read in
-    /// time is missed.
+    /// publisher does not wait for it again before it has read everything; samples that it does not
+    /// read in time are missed.
     ReliableTimeout {
         /// The subscription.
         subscription: EndpointId,
@@ -80,7 +80,7 @@ pub enum SubscriptionEvent {
         node: String,
         /// Its process id, as it sees it itself.
         pid: u32,
-        /// Its type: of interest to those who asked for any.
+        /// Its type, for subscriptions that accept any type.
         schema: Box<Schema>,
         /// Offered QoS.
         qos: Box<Qos>,
@@ -90,7 +90,7 @@ pub enum SubscriptionEvent {
         /// writes.
         first: u64,
     },
-    /// A matched publisher is gone. What it published last can still be taken.
+    /// A matched publisher has ended. Its last samples can still be taken.
     Unmatched {
         /// The publisher.
         publisher: EndpointId,
@@ -108,17 +108,17 @@ pub enum SubscriptionEvent {
     },
     /// A publisher did not publish within the requested deadline.
     DeadlineMissed {
-        /// Periods without a sample since the event before this one, over all publishers.
+        /// Periods without a sample since the previous such event, over all publishers.
         missed: u64,
         /// The same since the subscription was created.
         total: u64,
     },
-    /// A publisher showed no life within its lease.
+    /// A publisher gave no sign of life within its lease.
     LivelinessLost {
         /// The publisher.
         publisher: EndpointId,
     },
-    /// A publisher whose liveliness was lost shows life again.
+    /// A publisher that had lost its liveliness gives signs of life again.
     LivelinessGained {
         /// The publisher.
         publisher: EndpointId,
@@ -140,9 +140,9 @@ pub enum RefusalCode {
     Qos,
     /// The subscriber's user has no right on the topic.
     Access,
-    /// Not enough pins are left. May pass.
+    /// Too few pins are free. May be temporary.
     Pins,
-    /// Too many users, connections or matches. May pass.
+    /// Too many users, connections or matches. May be temporary.
     Limit,
     /// The peer speaks another version of the protocol.
     Version,

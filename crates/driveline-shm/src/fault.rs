@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Named places where a test can have this process die or stop.
+//! Named places where a test can kill or stop this process.
 //!
 //! `DRIVELINE_FAULT_POINT=name[:nth]` kills the process (SIGKILL: no destructor, no flush) when it
 //! passes the named point for the nth time, from 1. `DRIVELINE_FAULT_ACTION=stop` stops it
-//! (SIGSTOP) instead. Without the cargo feature `fault-points` nothing of this is compiled.
-//! `DRIVELINE_FAULT_SWITCHES=name,…` has it behave as elsewhere: `distrust` (its own user is
-//! treated as another one), `passrights` (a kernel without SO_PASSRIGHTS), `impatient` and
-//! `patient` (no wait, or one without end, while memory is reserved elsewhere).
-//! `DRIVELINE_FAULT_MEMORY=DIR` replaces the machine's memory: `DIR/limit` has the bytes that there
-//! are, `DIR/used` a line for each reservation. `docs/protocols/shm.md` lists all points.
+//! (SIGSTOP) instead. Without the cargo feature `fault-points`, none of this is compiled.
+//! `DRIVELINE_FAULT_SWITCHES=name,…` switches on deviations: `distrust` (treats its own user as
+//! another one), `passrights` (a kernel without SO_PASSRIGHTS), `impatient` and `patient` (no wait,
+//! or an endless one, while memory is reserved elsewhere). `DRIVELINE_FAULT_MEMORY=DIR` replaces
+//! the machine's memory: `DIR/limit` contains the number of bytes, `DIR/used` a line for each
+//! reservation. `docs/protocols/shm.md` lists all points.
 
 /// Passes a named point.
 #[cfg(not(all(feature = "fault-points", not(loom))))]
@@ -32,7 +32,7 @@ pub(crate) fn is_switched_on(name: &'static str) -> bool {
     switches.split(',').any(|s| s == name)
 }
 
-/// The directory that stands for the machine's memory in a test.
+/// Returns the directory that replaces the machine's memory in a test.
 #[cfg(not(loom))]
 pub(crate) fn memory_double() -> Option<&'static std::path::Path> {
     #[cfg(feature = "fault-points")]
@@ -44,7 +44,7 @@ pub(crate) fn memory_double() -> Option<&'static std::path::Path> {
     None
 }
 
-/// Bytes that are available in a test, and all that there are.
+/// Returns the available bytes and the total in a test.
 #[cfg(not(loom))]
 pub(crate) fn memory() -> Option<(u64, u64)> {
     let dir = memory_double()?;

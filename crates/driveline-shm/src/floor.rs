@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Floors of the machine, for benchmarks: bare shared words and bare shared bytes, without a
+//! Lower bounds of the machine, for benchmarks: bare shared words and bare shared bytes, without a
 //! protocol.
 //!
 //! The cost of the transport is meaningful only next to the cost of the machine: a futex or a
@@ -30,7 +30,7 @@ pub struct SharedWords {
 }
 
 impl SharedWords {
-    /// New words, all zero.
+    /// Creates words, all zero.
     ///
     /// # Errors
     /// The kernel's, if it refuses a page of memory or a descriptor.
@@ -41,8 +41,7 @@ impl SharedWords {
         Ok(Self { fd, map })
     }
 
-    /// The words that another process of the same benchmark has created and whose descriptor it
-    /// handed over.
+    /// Opens the words that another process of the same benchmark has created, by their descriptor.
     ///
     /// # Errors
     /// `InvalidData` if the descriptor is not that of such words; the kernel's, if it refuses the
@@ -59,7 +58,7 @@ impl SharedWords {
         Ok(Self { fd, map })
     }
 
-    /// The descriptor, to be handed to another process.
+    /// Returns the descriptor, to be passed to another process.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -76,7 +75,7 @@ impl SharedWords {
     }
 }
 
-/// Bytes in a private copy of the kind of mapping that holds samples, reserved and prefaulted.
+/// Bytes in a private mapping of the same kind as that of samples, reserved and prefaulted.
 #[derive(Debug)]
 pub struct SharedBytes {
     map: Mapping,
@@ -84,7 +83,7 @@ pub struct SharedBytes {
 }
 
 impl SharedBytes {
-    /// New bytes, all zero. `len` must not be 0.
+    /// Creates bytes, all zero. `len` must not be 0.
     ///
     /// # Errors
     /// The kernel's, if it refuses the memory.

@@ -43,7 +43,7 @@ impl HeartbeatWords {
         Ok(Self { fd, map, count })
     }
 
-    /// The descriptor, to be handed to the reader.
+    /// Returns the descriptor, to be passed to the reader.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -56,7 +56,7 @@ impl HeartbeatWords {
     }
 }
 
-/// Words of another process. Whatever it does, they can be read and never end this process.
+/// Words of another process. Whatever it does, reading them is safe for this process.
 #[derive(Debug)]
 pub struct PeerHeartbeatWords {
     map: Mapping,
@@ -75,7 +75,7 @@ impl PeerHeartbeatWords {
         Ok(Self { map: Mapping::new(fd, len, Mode::ReadOnly)?, count })
     }
 
-    /// One word as it is now; 0 beyond the last one.
+    /// Returns the present value of a word; 0 beyond the last one.
     #[must_use]
     pub fn load(&self, index: usize) -> u64 {
         // A read-only mapping takes relaxed loads alone, and each word stands for itself.

@@ -21,7 +21,7 @@ struct Entry {
     header: Turns<SampleHeader>,
 }
 
-/// See the module.
+/// Table of held samples; see the module.
 pub struct HeldSamples(Box<[Entry]>);
 
 // SAFETY: headers are plain values. They are written only while an entry is free, by the one
@@ -77,15 +77,15 @@ impl HeldSamples {
     /// may be cloning it.
     pub fn drop_handle(&self, cell: usize) -> bool {
         let handles = &self.0[cell].handles;
-        // Who sees that its handle is the only one can rely on it: another could only come from
-        // this one, which is in use here. So the usual end of a sample needs no locked instruction.
-        // Acquire pairs with the Release of those who dropped theirs before: all that they have
-        // read, they have read before the pin is given back.
+        // A thread that sees that its handle is the only one can rely on it: another handle could
+        // only be cloned from this one, which is in use here. So the usual end of a sample needs no
+        // locked instruction. Acquire pairs with the Release of threads that dropped their handles
+        // before: all their reads are over before the pin is released.
         if handles.load(if mutant(Mutant::RelaxedLastHandle) { Relaxed } else { Acquire }) == 1 {
             return true;
         }
-        // AcqRel as in Arc: all reads through other handles are over before the last one gives the
-        // pin back.
+        // AcqRel as in Arc: all reads through other handles are over before the last one releases
+        // the pin.
         let order = if mutant(Mutant::RelaxedHandleDrop) { Relaxed } else { AcqRel };
         handles.fetch_sub(1, order) == 1
     }

@@ -57,7 +57,8 @@ pub struct PublisherStats {
 pub struct TransportStats {
     /// Samples taken or copied.
     pub received: u64,
-    /// Samples that newer ones replaced before they were read, noticed by a read or not.
+    /// Samples that newer ones replaced before they were read, whether a read has noticed it or
+    /// not.
     pub missed: u64,
     /// Part of `missed`: samples that could still be read when a newer one was taken instead.
     pub passed_over: u64,

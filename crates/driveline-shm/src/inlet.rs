@@ -119,7 +119,7 @@ pub(crate) struct Progress {
     /// reported.
     pub(crate) joined: AtomicU64,
     pub(crate) counters: EdgeCounters,
-    /// Set if the subscription requests a deadline.
+    /// Counter of missed deadlines, if the subscription requests a deadline.
     pub(crate) deadline: Option<DeadlineWatch>,
 }
 
@@ -327,7 +327,7 @@ impl Sleeper for Edge {
     }
 }
 
-/// See the module.
+/// Shared state of a subscription; see the module.
 #[derive(Debug)]
 pub(crate) struct Inlet {
     pub(crate) id: EndpointId,
@@ -341,7 +341,7 @@ pub(crate) struct Inlet {
     pub(crate) own_process: OwnProcess,
     pub(crate) access: Access,
     pub(crate) offering: Option<(Reliability, Durability)>,
-    /// Changes with `edges`.
+    /// Number that changes when `edges` changes.
     generation: AtomicU64,
     edges: Mutex<Vec<Arc<Edge>>>,
     /// Kick word of the wait set that this subscription is attached to.
@@ -411,7 +411,7 @@ impl Inlet {
         lock(&self.edges).clone()
     }
 
-    /// The list, unless it is just being changed.
+    /// Returns the list, unless another thread changes it now.
     pub(crate) fn try_edges(&self) -> Option<Vec<Arc<Edge>>> {
         match self.edges.try_lock() {
             Ok(edges) => Some(edges.clone()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads JSON from peers: objects only where the protocol says object, and errors that name the
-//! key.
+//! Reads JSON from peers. Accepts only objects where the protocol requires an object; errors name
+//! the key.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, Visitor};
@@ -8,14 +8,14 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Characters of a key that are named in an error.
+/// Maximum number of characters of a key in an error.
 const MAX_KEY_LEN: usize = 64;
 
 /// Reads one object. An error in a value names its key: `key 'qos.depth': …`.
 pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(text).map(|Object(value)| value).map_err(|e| {
         let text = e.to_string();
-        // Of an error that has a key, the place is that of the end of the object around it.
+        // If an error has a key, its position is the end of the enclosing object.
         if text.starts_with(KEY) { without_place(&text).to_owned() } else { text }
     })
 }
@@ -29,8 +29,8 @@ fn without_place(text: &str) -> &str {
     if is_place { before } else { text }
 }
 
-/// A value that is read from a JSON object only, as the protocol says. Derived code would also read
-/// an array of the values.
+/// A value that is read from a JSON object only, as the protocol requires. Derived code would also
+/// read an array of the values.
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

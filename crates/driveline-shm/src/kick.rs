@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One word that ends a wait, and the kernel's part in it. A kick stays until a wait has returned
-//! it; without a waiter it makes no system call.
+//! A word that ends a wait, with its futex calls. A kick stays until a wait has returned it;
+//! without a waiter it makes no system call.
 
 use crate::protocol::kick::{Kick, WAITING};
 use crate::sys::futex::{self, Scope, Word};
 use driveline_types::MonotonicNs;
 use std::sync::Arc;
 
-/// See the module. One waiter, any number of kickers.
+/// A word that ends a wait. One waiter, any number of kickers.
 #[derive(Debug, Default)]
 pub(crate) struct KickWord(Kick);
 
@@ -19,7 +19,7 @@ impl KickWord {
         }
     }
 
-    /// Has a sleeping waiter look for data; nothing to do if it is awake, for then it will.
+    /// Makes a sleeping waiter check for data. A waiter that is awake checks anyway.
     pub(crate) fn look(&self) {
         if self.0.look() {
             futex::wake(self.0.word(), Scope::Private, 1);

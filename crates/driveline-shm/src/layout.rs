@@ -14,14 +14,14 @@ pub(crate) const CACHE_LINE: usize = 64;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"DRVLNSEG");
 /// Newest version of segment, page and messages that this release speaks.
 pub(crate) const PROTOCOL_VERSION: u16 = 1;
-/// Oldest one. A release that no longer serves readers of a version, in memory or messages, raises
-/// it.
+/// Oldest version that this release speaks. A release that no longer serves readers of a version,
+/// in memory or messages, raises it.
 pub(crate) const OLDEST_PROTOCOL_VERSION: u16 = 1;
 
 pub(crate) const MAGIC_AT: usize = 0;
 pub(crate) const VERSION_AT: usize = 8;
 pub(crate) const LATEST_AT: usize = 64;
-/// Same line as `latest`: written together, moved together.
+/// In the cache line of `latest`: both are written together and move together.
 pub(crate) const HEARTBEAT_AT: usize = 72;
 pub(crate) const MAX_INTERVAL_AT: usize = 80;
 /// Non-zero while the publisher waits for reliable subscriptions.
@@ -75,8 +75,7 @@ const _: () = {
     assert!(CURSOR_AT == ARMED_AT + 8 && PINS_AT == CURSOR_AT + 8);
 };
 
-/// Slots beyond the need of the protocol: a reserve for the unforeseen, at the price of one
-/// payload.
+/// Slots in addition to those that the protocol needs: a reserve, at the price of one payload.
 const SPARE_SLOTS: usize = 1;
 
 /// Bytes of shared memory that a publisher reserves at host reach for a declared depth, loans and
@@ -90,7 +89,8 @@ pub fn reserved_bytes(depth: u32, loans: u32, pins: u32, max_payload: u64) -> u6
     layout.map_or(0, |l| l.len() as u64)
 }
 
-/// The numbers that give every offset. Sent to each subscription, which checks them before use.
+/// The numbers that determine every offset. Sent to each subscription, which checks them before
+/// use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Layout {
     /// Number of slots.
@@ -102,7 +102,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// For a publisher of this declared depth, these loans and pins (the observers' included).
+    /// Returns the layout for a publisher with this declared depth and these loans and pins (the
+    /// observers' pins included).
     pub(crate) fn new(
         depth: usize,
         loans: usize,
@@ -187,8 +188,8 @@ impl Layout {
     }
 }
 
-/// Samples that stay published. At least two: a reader that has just read `latest` then has a whole
-/// publish interval to pin it.
+/// Returns the number of samples that stay published. At least two: a reader that has just read
+/// `latest` then has a whole publish interval to pin it.
 pub(crate) fn kept(depth: usize) -> usize {
     depth.max(2)
 }
@@ -198,8 +199,8 @@ pub(crate) fn armed_at(apart: bool) -> usize {
     if apart { ARMED_APART_AT } else { ARMED_AT }
 }
 
-/// Offsets of a layout's headers and payloads: one multiplication away, because the data path asks
-/// for them.
+/// Offsets of a layout's headers and payloads, each by one multiplication, because the data path
+/// needs them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     slots: usize,
@@ -246,7 +247,11 @@ mod tests {
     proptest! {
         #[test]
         fn regions_never_overlap(slots: u32, ring_len: u32, max_payload: u64) {
-            let l = Layout { slots: slots % 70_000, ring_len: ring_len % 70_000, max_payload: max_payload >> (max_payload % 64) };
+            let l = Layout {
+                slots: slots % 70_000,
+                ring_len: ring_len % 70_000,
+                max_payload: max_payload >> (max_payload % 64),
+            };
             if l.check().is_ok() {
                 let n = l.slots as usize;
                 prop_assert!(Layout::ring_at(l.ring_len as usize) <= l.meta_at(0));

@@ -13,11 +13,13 @@
 //! use driveline_shm::{Participant, ParticipantConfig, PublisherConfig, SubscriptionConfig};
 //! use driveline_types::{SampleHeader, Schema};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let participant = Participant::open(ParticipantConfig { name: "example".into(), ..Default::default() })?;
+//! let config = ParticipantConfig { name: "example".into(), ..Default::default() };
+//! let participant = Participant::open(config)?;
 //! let text = Schema::bytes("text", "utf-8", "");
-//! let mut subscription =
-//!     participant.create_subscription(SubscriptionConfig::new("greeting".parse()?, "listener".parse()?, text.clone()))?;
-//! let mut publisher = participant.create_publisher(PublisherConfig::new("greeting".parse()?, "talker".parse()?, text, 64))?;
+//! let config = SubscriptionConfig::new("greeting".parse()?, "listener".parse()?, text.clone());
+//! let mut subscription = participant.create_subscription(config)?;
+//! let config = PublisherConfig::new("greeting".parse()?, "talker".parse()?, text, 64);
+//! let mut publisher = participant.create_publisher(config)?;
 //! let mut loan = publisher.loan(5)?;
 //! loan.payload_mut().copy_from_slice(b"hello");
 //! publisher.publish(loan, &mut SampleHeader::stamped_now())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tools' view: asks every participant of a domain what it has.
+//! Listing for tools: queries every participant of a domain.
 
 use crate::control::{Reception, receive_message};
 use crate::error::ListError;
@@ -23,8 +23,8 @@ use std::time::Duration;
 struct Query {
     socket: Foreign,
     name: Name,
-    /// Number of earlier attempts at which it hung up; it serves a limited number of tools at a
-    /// time.
+    /// Number of earlier attempts that ended with a hang-up: a participant serves a limited number
+    /// of tools at a time.
     tries: u32,
     text: Vec<u8>,
     /// The next part is being received on a thread of the other end's user.
@@ -60,9 +60,9 @@ pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>
     survey(domain_dir, timeout).map(|s| s.participants)
 }
 
-/// Removes the sockets that dead processes have left in the domain directory, and returns their
-/// number: for a launcher whose process was killed. Participants do so when they begin, and when a
-/// match ends. Blocks on files only; allocates; any thread.
+/// Removes the sockets of dead processes from the domain directory, and returns their number: for a
+/// launcher whose process was killed. Participants do so when they begin, and when a match ends.
+/// Blocks on files only; allocates; any thread.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -85,7 +85,7 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     descriptors::raise_limit();
     let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
     let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
-    // What others send instead of an answer must not keep the caller.
+    // Anything that other users send in place of an answer must not block the caller.
     let blocking_tasks = BlockingTasks::new()
         .map_err(|source| ListError::System { action: "make an epoll instance", source })?;
     let question = Message::List.encode().unwrap_or_default();
@@ -118,11 +118,11 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
                     }
                     false
                 }
-                // Its queue is full of others, or it is stopped.
+                // Its queue is full of other connections, or it is stopped.
                 Err(ConnectError::Busy) => true,
-                // This process is short of descriptors: asked when others have answered.
+                // This process is short of descriptors: queried when others have answered.
                 Err(ConnectError::Other(e)) if descriptors::is_shortage(&e) => true,
-                // Dead or unreachable ones have nothing to say.
+                // Dead or unreachable participants do not answer.
                 Err(_) => false,
             }
         });
@@ -130,8 +130,8 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
             break;
         }
         let mut left = deadline.since(MonotonicNs::real_now());
-        // One more look: who comes to it only after the deadline, on a busy machine, finds answers
-        // that are there in time.
+        // One more check: on a busy machine this thread may run only after the deadline, and
+        // answers may have arrived in time.
         over = left.is_zero();
         if !unasked.is_empty() || queries.iter().any(|q| q.elsewhere) {
             left = left.min(LOOK);
@@ -190,12 +190,12 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
 enum Progress {
     More,
     Done(Option<ParticipantInfo>),
-    /// Without a word.
+    /// Hung up without an answer.
     HungUp,
 }
 
-/// Takes what has come of one answer: here, or from the thread that receives what the other end's
-/// user sends.
+/// Takes the received parts of one answer: from this thread, or from the thread that receives for
+/// the other end's user.
 fn advance(
     q: &mut Query,
     buffer: &mut [u8],
@@ -242,7 +242,7 @@ fn is_readable(socket: &Foreign) -> bool {
     poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&now)) == Ok(1)
 }
 
-/// Adds what the subscribers say about themselves to what the publishers say about them.
+/// Adds the subscriptions' own counters to the publishers' lists of matches.
 fn join(found: &mut [ParticipantInfo]) {
     let mut edges: HashMap<(EndpointId, EndpointId), (u64, u64)> = HashMap::new();
     for s in found.iter().flat_map(|p| &p.subscriptions) {

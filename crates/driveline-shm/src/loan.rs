@@ -6,7 +6,7 @@ use crate::publication::Publication;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-/// One payload on its way to being published. Dropping it gives the memory back, on any thread.
+/// Memory of one payload that will be published. Dropping it returns the memory, on any thread.
 ///
 /// It keeps the publisher's memory mapped, so it may outlive the publisher. In a forked child it is
 /// empty.
@@ -18,7 +18,7 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// `slot` was taken off the free list and stands for this loan only.
+    /// Creates a loan. `slot` was taken off the free list and belongs to this loan only.
     pub(crate) fn new(publication: Arc<Publication>, slot: u16, len: usize) -> Self {
         let offset = publication.segment.payload_at(usize::from(slot));
         let len = len.min(publication.max_payload);
@@ -29,14 +29,14 @@ impl Loan {
         Arc::ptr_eq(&self.publication, publication)
     }
 
-    /// Ends the loan without giving the slot back.
+    /// Ends the loan without returning the slot.
     pub(crate) fn into_parts(self) -> (u16, Arc<Publication>) {
         let this = std::mem::ManuallyDrop::new(self);
         // SAFETY: read once out of a value that is never used or dropped again.
         (this.slot, unsafe { std::ptr::read(&raw const this.publication) })
     }
 
-    /// The bytes; at first whatever was in the slot before.
+    /// Returns the bytes; at first, the previous content of the slot.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         if !self.publication.segment.map.is_here() {

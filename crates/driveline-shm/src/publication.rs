@@ -37,8 +37,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Returns the group of a user among those of the present matches, or a new one. `None`: too
-    /// many.
+    /// Returns the user's group among the groups of the present matches, or a new one. `None`: too
+    /// many groups.
     pub(crate) fn of(user: User, matches: &[Arc<PubMatch>]) -> io::Result<Option<Arc<Self>>> {
         if let Some(m) = matches.iter().find(|m| m.group.user.is_surely(user)) {
             return Ok(Some(Arc::clone(&m.group)));
@@ -147,8 +147,8 @@ impl protocol::Match for PubMatch {
             return 0;
         }
         let cursor = cursor::position(self.cursor());
-        // A position beyond the newest sample is a lie. It must not help the liar, and does not
-        // harm others.
+        // A position beyond the newest sample is invalid. It is ignored, so it neither helps its
+        // sender nor harms others.
         if cursor > newest { begun } else { begun.max(cursor) }
     }
 }
@@ -173,7 +173,7 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
 }
 
-/// See the module.
+/// Shared state of a publisher; see the module.
 #[derive(Debug)]
 pub(crate) struct Publication {
     pub(crate) id: EndpointId,
@@ -195,7 +195,7 @@ pub(crate) struct Publication {
     pub(crate) events: EventQueue<PublisherEvent>,
     /// Waits for reliable subscriptions.
     pub(crate) blocking: Arc<BlockingMeter>,
-    /// Set if it offers a deadline.
+    /// Counter of missed deadlines, if the publisher offers a deadline.
     pub(crate) deadline: Option<Arc<DeadlineMeter>>,
     pub(crate) deadline_reports: Mutex<DeadlineReports>,
     /// Time of the last publish, on `CLOCK_MONOTONIC`; 0 before the first.
@@ -330,7 +330,7 @@ impl protocol::writer::Wakers<Arc<PubMatch>> for GroupWakers<'_> {
 
     fn wake(&mut self, m: &Arc<PubMatch>, sequence: u64) {
         let word = m.group.map.half_word(0);
-        // Release: who reads this value sees the sample (sleep::arm).
+        // Release: a thread that reads this value sees the sample (sleep::arm).
         word.store(sequence as u32, Release);
         futex::wake(word, Scope::Shared, self.publication.wake_limit);
         add(&self.publication.counters.wake_calls, 1);

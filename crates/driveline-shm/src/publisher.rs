@@ -145,8 +145,8 @@ impl Publisher {
     }
 
     /// Returns true if a loan first withdraws samples that all subscriptions have read. A
-    /// transient-local publisher must keep its last samples for late subscriptions, even if others
-    /// have read them.
+    /// transient-local publisher keeps its last samples for late subscriptions, even if others have
+    /// read them.
     #[inline]
     fn withdraws(&self, len: usize) -> bool {
         len >= WITHDRAW_FROM && self.shared.qos.durability == Durability::Volatile
@@ -185,9 +185,9 @@ impl Publisher {
         self.publish_numbered(loan, header)
     }
 
-    /// [`publish`](Self::publish) for a publisher some of whose samples are not written here: readers see the sequence
-    /// that is in `header`, which is at least the number of samples written. Missed ones are still
-    /// counted among those written.
+    /// Like [`publish`](Self::publish), for a publisher that does not write all its samples here:
+    /// readers see the sequence in `header`, which is at least the number of samples written.
+    /// Missed samples are still counted among the written ones.
     ///
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.
@@ -216,7 +216,7 @@ impl Publisher {
         let publish_time = header.publish_time;
         header.payload_len = loan.len() as u64;
         header.checksum = self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload()));
-        // A publisher that withdraws makes its pass before the next loan.
+        // A publisher that withdraws samples makes its pass before the next loan.
         self.slots.set_weight(if self.withdraws(loan.len()) {
             0
         } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Events on their way from the control thread to `poll_event`.
+//! Queues of events from the control thread to `poll_event`.
 
 use crate::kick::Kicker;
 use crate::limits::MAX_EVENTS;
@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Locks, and takes the content as it is if another thread panicked while it held the lock: nothing
-/// kept under these locks is ever half changed.
+/// Locks. If another thread panicked while it held the lock, the content is used as it is: no data
+/// under these locks is ever half changed.
 pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`lock`], without waiting: `None` while another thread has it. For threads that may have a
-/// higher priority than the others.
+/// As [`lock`], without waiting: `None` while another thread holds the lock. For threads that may
+/// have a higher priority than the others.
 pub(crate) fn try_lock<T>(m: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match m.try_lock() {
         Ok(guard) => Some(guard),
@@ -23,7 +23,7 @@ pub(crate) fn try_lock<T>(m: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// A bounded queue; the oldest give way.
+/// A bounded queue; the oldest events are dropped.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
     waiting: Mutex<(VecDeque<T>, u64)>,
@@ -59,8 +59,8 @@ impl<T> EventQueue<T> {
         *lock(&self.kicker) = Some(kicker);
     }
 
-    /// The oldest event, or `dropped(n)` if n were pushed out before it. Does not wait: while
-    /// another thread just adds one, there is none.
+    /// Returns the oldest event, or `dropped(n)` if n events were dropped before it. Does not wait:
+    /// returns `None` while another thread adds an event.
     pub(crate) fn pop(&self, dropped: impl FnOnce(u64) -> T) -> Option<T> {
         if !self.any.load(Relaxed) {
             return None;

@@ -12,7 +12,8 @@ use crate::queue::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 
-/// See the module. One consumer, any number of threads that give samples back.
+/// Wakes a starved consumer; see the module. One consumer, any number of threads that release
+/// samples.
 #[derive(Debug, Default)]
 pub struct ReleaseWatch {
     watched: AtomicBool,
@@ -27,8 +28,8 @@ impl ReleaseWatch {
         self.watched.store(true, Relaxed);
     }
 
-    /// The consumer found no room. `true`: look once more; if there is none then, the kick will
-    /// come.
+    /// Notes that the consumer found no room. Returns true if it must check once more; if there is
+    /// still no room then, a kick will come.
     #[must_use]
     pub fn starve(&self) -> bool {
         if !self.watched.load(Relaxed) {
@@ -40,7 +41,7 @@ impl ReleaseWatch {
         true
     }
 
-    /// A sample was given back, and the room for it is visible.
+    /// Notes that a sample was released, after its room is visible.
     #[inline]
     pub fn given_back(&self) {
         if self.watched.load(Relaxed) {

@@ -18,9 +18,9 @@ const SLICE: Duration = Duration::from_millis(10);
 
 /// Result of reading the position of one match.
 enum Position {
-    /// It need not be waited for.
+    /// The publisher need not wait for it.
     Fine,
-    /// It has not read enough. Has the low half of its cursor, to sleep on.
+    /// It has not read enough. Contains the low half of its cursor, to sleep on.
     Lagging(u32),
 }
 
@@ -133,7 +133,7 @@ fn look(m: &PubMatch, publication: &Publication, needed: u64, published: u64) ->
     if believed >= published {
         m.given_up.store(false, Relaxed);
     }
-    // Otherwise a very slow subscription would be waited for at every second publish.
+    // Otherwise the publisher would wait for a very slow subscription at every second publish.
     if believed >= needed || m.given_up.load(Relaxed) {
         return Position::Fine;
     }

@@ -9,12 +9,12 @@ use driveline_types::header::SampleHeader;
 use std::sync::Arc;
 
 /// A message that is read where the publisher wrote it. Holding it keeps its memory from being
-/// reused; dropping it, on any thread, gives the memory back. It may outlive subscription and
+/// reused; dropping it, on any thread, releases the memory. It may outlive subscription and
 /// participant.
 ///
-/// The bytes do not change while it is held, whatever the publisher does, as long as the
-/// publisher's process runs this library; a hostile publisher of another user can change them at
-/// any time, so check what you read where that matters. In a forked child it is empty.
+/// The bytes do not change while it is held, as long as the publisher's process runs this library.
+/// A hostile publisher of another user can change them at any time: copy and check them where that
+/// matters. In a forked child it is empty.
 ///
 /// Clones are handles to the same memory, which counts as held once until the last of them is
 /// dropped.
@@ -28,7 +28,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes over a pin: `cell` holds `slot`, was validated, and has an open entry in the table with
+    /// Takes over a pin: `cell` pins `slot`, was validated, and has an open entry in the table with
     /// one handle.
     pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize, written: u64) -> Self {
         let offset = edge.segment.payload_at(slot);
@@ -69,23 +69,23 @@ impl Sample {
         unsafe { self.edge.held_samples.header(self.cell) }
     }
 
-    /// Number of samples that this publisher published to this subscription since the one taken
-    /// before and that were not taken.
+    /// Returns the number of this publisher's samples that the subscription missed since the sample
+    /// taken before.
     #[must_use]
     #[inline]
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// Number of this sample among those that its publisher has written here, from 1, without gaps.
-    /// The header's sequence is greater if some passed as pointers.
+    /// Returns the number of this sample among the samples that its publisher has written here,
+    /// from 1, without gaps. The header's sequence is greater if some samples passed as pointers.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Number of the first sample that this subscription reads, among those that its publisher has
-    /// written.
+    /// Returns the number of the first sample that this subscription reads, among the samples that
+    /// its publisher has written.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.edge.first
@@ -135,7 +135,7 @@ impl std::fmt::Debug for Sample {
 /// Result of a copy.
 #[derive(Clone, Debug)]
 pub struct Copied {
-    /// Header of the copied sample; its `payload_len` says how much of the buffer is filled.
+    /// Header of the copied sample; its `payload_len` is the number of bytes filled.
     pub header: SampleHeader,
     /// As [`Sample::missed`].
     pub missed: u64,

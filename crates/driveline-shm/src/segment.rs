@@ -38,7 +38,7 @@ impl Segment {
         Ok((fd, Self { map, layout, places: layout.places() }))
     }
 
-    /// Maps a publisher's segment, believing nothing.
+    /// Maps a publisher's segment, and trusts nothing in it.
     pub(crate) fn open(fd: &mut Foreign, layout: Layout) -> io::Result<Self> {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
         layout.check().map_err(bad)?;
@@ -54,9 +54,9 @@ impl Segment {
         Ok(Self { map, layout, places: layout.places() })
     }
 
-    /// A segment of this process's own with copies of the `count` newest samples up to `newest`,
-    /// for a publisher that writes no more. A sample that is not where its index says is left out:
-    /// its reader finds it missing here as it would there.
+    /// Returns an own segment with copies of the `count` newest samples up to `newest` of an ended
+    /// publisher. A sample that is not at the place in its index is left out: readers find it
+    /// missing in the copy, as in the original.
     pub(crate) fn copy_of_newest(&self, newest: u64, count: u64) -> io::Result<Self> {
         use protocol::Segment as _;
         let mut samples = Vec::new();
@@ -118,7 +118,7 @@ impl Segment {
         self.map.half_word(WAITING_AT)
     }
 
-    /// Publisher of another host whose samples a gateway publishes here; 0: not said.
+    /// Publisher of another host whose samples a gateway publishes here; 0: not reported.
     pub(crate) fn afar_publisher(&self) -> &AtomicU64 {
         self.map.word(AFAR_PUBLISHER_AT)
     }
@@ -128,7 +128,7 @@ impl Segment {
         self.map.word(AFAR_BEFORE_AT)
     }
 
-    /// Packed `missing:48 | state:16`; 0: not said.
+    /// Packed `missing:48 | state:16`; 0: not reported.
     pub(crate) fn afar_count(&self) -> &AtomicU64 {
         self.map.word(AFAR_COUNT_AT)
     }
@@ -143,8 +143,8 @@ impl Segment {
         self.places.payload_at(slot)
     }
 
-    /// Writes the header of this segment's sample number `sequence`, all but that word, which makes
-    /// the sample valid and is stored by the protocol.
+    /// Writes the header of this segment's sample number `sequence`, except the sequence word: the
+    /// protocol stores it to make the sample valid.
     pub(crate) fn write_header(&self, slot: usize, sequence: u64, header: &SampleHeader) {
         let meta = self.meta(slot);
         header.write(sequence, |i, word| {
@@ -172,8 +172,8 @@ impl Segment {
         self.meta(slot)[2].load(Relaxed)
     }
 
-    /// Begins to fetch what is written of a slot before it is published: its header (with one
-    /// origin, two lines) and the beginning of its payload, which readers had last.
+    /// Begins to fetch the parts of a slot that are written before the publish: its header (with
+    /// one origin, two lines) and the beginning of its payload, which are in the readers' caches.
     #[inline]
     pub(crate) fn prefetch_to_fill(&self, slot: usize) {
         let meta = self.places.meta_at(slot);

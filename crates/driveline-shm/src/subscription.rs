@@ -133,7 +133,8 @@ impl Subscription {
         self.take(Want::Latest, None)
     }
 
-    /// [`take_next`](Self::take_next) into the caller's memory: one memcpy; nothing is held afterwards.
+    /// Like [`take_next`](Self::take_next), but copies into the caller's memory: one memcpy, and no
+    /// sample is held afterwards.
     ///
     /// # Errors
     /// See [`TakeError`].
@@ -141,7 +142,8 @@ impl Subscription {
         self.copy(Want::Next, into)
     }
 
-    /// [`take_latest`](Self::take_latest) into the caller's memory: one memcpy; nothing is held afterwards.
+    /// Like [`take_latest`](Self::take_latest), but copies into the caller's memory: one memcpy,
+    /// and no sample is held afterwards.
     ///
     /// # Errors
     /// See [`TakeError`].
@@ -459,8 +461,8 @@ impl Subscription {
         self.inlet.deadlines(now).filter(|_| self.birthplace.is_here())
     }
 
-    /// All matched publishers that are alive: the sum of all events, also if some were dropped.
-    /// Locks and allocates.
+    /// Returns all matched publishers that are alive, even if events about them were dropped. Locks
+    /// and allocates.
     #[must_use]
     pub fn publishers(&self) -> Vec<MatchedPublisher> {
         if self.birthplace.is_here() { self.inlet.publishers() } else { Vec::new() }

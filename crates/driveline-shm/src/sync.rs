@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The atomics of the protocol: the processor's, or loom's when the models run.
 //!
-//! The models execute the source that ships. What they must be able to break is asked for with
-//! [`mutant`], which is constant `false` outside the models.
+//! The models execute the source that ships. Code that a model breaks on purpose asks [`mutant`],
+//! which is constant `false` outside the models.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Memory that several threads use in turns, as the atomics say; the models check that they do.
+/// Memory that several threads use in turns, ordered by the atomics; the models check that order.
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell as Turns;
 
-/// Memory that several threads use in turns, as the atomics say; the models check that they do.
+/// Memory that several threads use in turns, ordered by the atomics; the models check that order.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct Turns<T>(std::cell::UnsafeCell<T>);
@@ -35,7 +35,7 @@ impl<T> Turns<T> {
     }
 }
 
-/// A deliberate mistake that a model must notice.
+/// A deliberate mistake that a model must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(loom), allow(dead_code, reason = "only the models make mistakes"))]
 pub enum Mutant {
@@ -67,13 +67,13 @@ pub enum Mutant {
     FreeListAtOnce,
     /// A subscriber checks for a waiting publisher without its full fence.
     NoCursorFence,
-    /// A publisher that waits looks at the cursors without its full fence.
+    /// A waiting publisher reads the cursors without its full fence.
     NoWaitingFence,
     /// A kick is stored Relaxed.
     RelaxedKick,
-    /// A look is stored whatever was there.
+    /// A look overwrites any state.
     LookOverwrites,
-    /// The end of a wait takes a kick with it.
+    /// The end of a wait clears a kick.
     EndForgetsKick,
     /// A handle to a held sample is dropped Relaxed.
     RelaxedHandleDrop,
@@ -81,7 +81,7 @@ pub enum Mutant {
     RelaxedLastHandle,
 }
 
-/// Returns true if the running model asks for this mistake.
+/// Returns true if the running model makes this mistake.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(crate) const fn mutant(_: Mutant) -> bool {
@@ -93,7 +93,7 @@ thread_local! {
     static ACTIVE: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
 }
 
-/// Returns true if the running model asks for this mistake.
+/// Returns true if the running model makes this mistake.
 #[cfg(loom)]
 pub fn mutant(m: Mutant) -> bool {
     ACTIVE.with(|a| a.get() == Some(m))

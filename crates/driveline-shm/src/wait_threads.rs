@@ -18,7 +18,7 @@ use std::sync::atomic::{
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A publisher and whether its subscription is muted.
+/// A publisher, and the flag that its subscription is muted.
 type Charge = (Arc<Edge>, Arc<AtomicBool>);
 
 struct Shared {

@@ -66,7 +66,7 @@ impl Entry {
     }
 }
 
-/// Makes one thread wait for any number of subscriptions. Sleeps in the kernel; never polls.
+/// Waits on one thread for any number of subscriptions. Sleeps in the kernel; never polls.
 ///
 /// One thread may wait at a time. Waiting does not allocate, except after publishers have joined or
 /// left.

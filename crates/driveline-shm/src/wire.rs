@@ -41,7 +41,7 @@ pub(crate) enum Message {
 pub(crate) struct Hello {
     pub(crate) topic: TopicName,
     pub(crate) node: NodeName,
-    /// `None` accepts any.
+    /// Accepted type; `None` accepts any.
     #[serde(default, deserialize_with = "json::object_or_null")]
     pub(crate) schema: Option<Schema>,
     #[serde(deserialize_with = "json::object")]
@@ -49,7 +49,7 @@ pub(crate) struct Hello {
     /// Exact offer that a publisher must have; others are skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) offering: Option<(Reliability, Durability)>,
-    /// Pins wanted: cells of the page in use.
+    /// Number of pins requested: cells of the page in use.
     pub(crate) pins: u32,
     pub(crate) observer: bool,
     #[serde(with = "hex_id")]
@@ -89,7 +89,7 @@ pub(crate) struct Accept {
     pub(crate) qos: Qos,
     #[serde(deserialize_with = "json::object")]
     pub(crate) layout: Layout,
-    /// First sequence that the subscription shall read.
+    /// First sequence for the subscription to read.
     pub(crate) first: u64,
     /// Version of the protocol for this match.
     #[serde(default = "first_version")]
@@ -112,7 +112,7 @@ pub(crate) struct Refuse {
     pub(crate) text: String,
 }
 
-/// Bytes that are no message.
+/// The bytes are not a message.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum WireError {
     #[error("{len} bytes are too few for a message")]
@@ -157,7 +157,7 @@ impl Message {
         }
         let mut packet = Vec::with_capacity(FRAME_LEN + body.len());
         packet.extend(MAGIC.to_le_bytes());
-        // The receiver may know no newer one.
+        // The receiver may not know a newer version.
         packet.extend(OLDEST_PROTOCOL_VERSION.to_le_bytes());
         packet.extend(kind.to_le_bytes());
         packet.extend((body.len() as u32).to_le_bytes());
@@ -165,8 +165,7 @@ impl Message {
         Some(packet)
     }
 
-    /// Reads a packet from any sender; any bytes give a message whose numbers are in range, or an
-    /// error.
+    /// Reads a packet from any sender. Any bytes give a message with numbers in range, or an error.
     pub(crate) fn decode(packet: &[u8]) -> Result<Self, WireError> {
         let Some((frame, body)) = packet.split_first_chunk::<FRAME_LEN>() else {
             return Err(WireError::Short { len: packet.len() });
@@ -239,7 +238,7 @@ impl Hello {
         Ok(m)
     }
 
-    /// The newest version that both ends speak, or why there is none.
+    /// Returns the newest version that both ends speak, or the reason why there is none.
     pub(crate) fn common_version(&self) -> Result<u16, String> {
         let version = self.newest_version.min(PROTOCOL_VERSION);
         if version >= self.oldest_version && is_spoken(version) {
@@ -291,7 +290,8 @@ impl Refuse {
     }
 }
 
-/// Any packet is a message or an error; a message that is sent on is the same message.
+/// Checks that any packet is a message or an error, and that an encoded message decodes to the same
+/// message.
 #[cfg(feature = "fuzzing")]
 #[allow(unreachable_pub, missing_docs, reason = "only the fuzz targets see it")]
 pub fn fuzz_control_frame(packet: &[u8]) {

@@ -279,7 +279,8 @@ fn the_page_has_each_spelling_and_no_other() {
     assert_eq!(listed, spelled, "left the page, right the code");
 
     let codes = spellings!(
-        RefusalCode: Type, Qos, Access, Pins, Limit, Version, Protocol, PassedOver, Silent, System, Other
+        RefusalCode: Type, Qos, Access, Pins, Limit, Version, Protocol, PassedOver, Silent, System,
+            Other
     );
     let later = |code: &str| {
         let code: RefusalCode = serde_json::from_value(json!(code)).unwrap();

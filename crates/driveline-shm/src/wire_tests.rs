@@ -244,9 +244,15 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 
 proptest! {
     #[test]
-    fn one_key_removed_or_retyped_gives_a_message_or_an_error_that_names_it(at: prop::sample::Index, value in prop::option::of(any_json())) {
+    fn one_key_removed_or_retyped_gives_a_message_or_an_error_that_names_it(
+        at: prop::sample::Index,
+        value in prop::option::of(any_json()),
+    ) {
         let offering = Some((Reliability::Reliable, Durability::Volatile));
-        for m in [Message::Hello(Box::new(Hello { offering, ..hello() })), Message::Accept(Box::new(accept()))] {
+        for m in [
+            Message::Hello(Box::new(Hello { offering, ..hello() })),
+            Message::Accept(Box::new(accept())),
+        ] {
             let mut path = Vec::new();
             let decoded = with(m, |body| {
                 path = at.get(&paths(body)).clone();
@@ -259,11 +265,22 @@ proptest! {
                     let is_version = key == "version" && e.code() == RefusalCode::Version;
                     prop_assert!(e.code() == RefusalCode::Protocol || is_version, "{text}");
                     // Ranges are refused in words: "a ring of 1 entries" for `ring_len`.
-                    prop_assert!(key.split('_').any(|word| text.contains(word)), "{path:?} is not \
-                         named: {text}");
-                    if let Some((place, _)) = text.split_once("malformed: key \
-                         '").and_then(|(_, rest)| rest.split_once("': ")) {
-                        prop_assert!(place == path.join(".") || path[..path.len() - 1].join(".") == place, "{path:?} has another name: {text}");
+                    prop_assert!(
+                        key.split('_').any(|word| text.contains(word)),
+                        "{path:?} is not \
+                         named: {text}"
+                    );
+                    if let Some((place, _)) = text
+                        .split_once(
+                            "malformed: key \
+                         '",
+                        )
+                        .and_then(|(_, rest)| rest.split_once("': "))
+                    {
+                        prop_assert!(
+                            place == path.join(".") || path[..path.len() - 1].join(".") == place,
+                            "{path:?} has another name: {text}"
+                        );
                     }
                 }
             }
@@ -276,7 +293,10 @@ proptest! {
     }
 
     #[test]
-    fn any_body_gives_a_message_or_an_error(kind in 0u16..8, body in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn any_body_gives_a_message_or_an_error(
+        kind in 0u16..8,
+        body in prop::collection::vec(any::<u8>(), 0..600),
+    ) {
         let mut packet = Vec::new();
         packet.extend(MAGIC.to_le_bytes());
         packet.extend(PROTOCOL_VERSION.to_le_bytes());
@@ -287,12 +307,20 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_never_panic_and_stay_in_range(at in 0usize..500, byte: u8, cut in 0usize..500) {
+    fn damaged_messages_never_panic_and_stay_in_range(
+        at in 0usize..500,
+        byte: u8,
+        cut in 0usize..500,
+    ) {
         for m in [Message::Hello(Box::new(hello())), Message::Accept(Box::new(accept()))] {
             let mut packet = m.encode().unwrap();
-            if let Some(b) = packet.get_mut(at) { *b = byte; }
+            if let Some(b) = packet.get_mut(at) {
+                *b = byte;
+            }
             if let Ok(Message::Accept(a)) = Message::decode(&packet) {
-                prop_assert!(a.layout.check().is_ok() && a.first > 0 && a.qos.depth < a.layout.ring_len);
+                prop_assert!(
+                    a.layout.check().is_ok() && a.first > 0 && a.qos.depth < a.layout.ring_len
+                );
             }
             packet.truncate(cut);
             let _ = Message::decode(&packet);

@@ -186,12 +186,16 @@ fn what_another_gateway_that_is_still_there_has_brought_is_not_missing() {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::test_runner::Config { cases: 12, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(proptest::test_runner::Config {
+        cases: 12, failure_persistence: None, ..Default::default()
+    })]
 
     /// Of each ten: 0 gateway dies and another comes, 1 to 3 lost on the way, 4 and 5 read next, 6
     /// read newest; else it comes here.
     #[test]
-    fn each_sample_of_another_host_is_received_or_missed_whatever_gateways_do(steps in proptest::collection::vec(0u8..10, 1..120)) {
+    fn each_sample_of_another_host_is_received_or_missed_whatever_gateways_do(
+        steps in proptest::collection::vec(0u8..10, 1..120),
+    ) {
         let d = Domain::new();
         let (a, b) = (d.join("a"), d.join("b"));
         let mut s = subscription(&b, |c| c.qos.depth = 8);
@@ -226,13 +230,18 @@ proptest::proptest! {
             missed += taken.missed();
         }
         proptest::prop_assert!(received.is_sorted_by(|a, b| a < b), "{:?}", received);
-        proptest::prop_assert_eq!((received.last().copied(), received.len() as u64 + missed), (Some(number), number));
+        proptest::prop_assert_eq!(
+            (received.last().copied(), received.len() as u64 + missed),
+            (Some(number), number)
+        );
         proptest::prop_assert_eq!(missed_in_all(&s), missed);
     }
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::test_runner::Config { cases: 24, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(proptest::test_runner::Config {
+        cases: 24, failure_persistence: None, ..Default::default()
+    })]
 
     /// Of each ten: 0 gateway dies and another comes, 1 and 2 lost on the way, 3 read next, 4 and 5
     /// read newest; else it comes here. Of one publisher or the other.
@@ -270,9 +279,19 @@ proptest::proptest! {
             }
         }
         while note(s.take_next().unwrap()).is_some() {}
-        proptest::prop_assert!(received.iter().all(|r| r.is_sorted_by(|a, b| a < b)), "{:?}", received);
+        proptest::prop_assert!(
+            received.iter().all(|r| r.is_sorted_by(|a, b| a < b)),
+            "{:?}",
+            received
+        );
         proptest::prop_assert_eq!([0, 1].map(|n| received[n].last().copied()), numbers.map(Some));
         let in_all: u64 = numbers.iter().sum();
-        proptest::prop_assert_eq!(received.concat().len() as u64 + missed_in_all(&s), in_all, "{:?} of {:?}", received, numbers);
+        proptest::prop_assert_eq!(
+            received.concat().len() as u64 + missed_in_all(&s),
+            in_all,
+            "{:?} of {:?}",
+            received,
+            numbers
+        );
     }
 }

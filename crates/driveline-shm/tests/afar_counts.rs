@@ -248,16 +248,23 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => Just(Step::Bring), 3 => Just(Step::Lose), 3 => Just(Step::Take), 2 => Just(Step::Latest), 1 => (0..3u64).prop_map(Step::Gateway),
+        6 => Just(Step::Bring), 3 => Just(Step::Lose), 3 => Just(Step::Take),
+        2 => Just(Step::Latest), 1 => (0..3u64).prop_map(Step::Gateway),
     ];
     prop::collection::vec(step, 1..60)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() }
+    )]
 
     #[test]
-    fn each_number_that_a_gateway_knows_of_is_accounted_for_once(steps in steps(), lost_at_the_end in 0..3u64, first in 1..5u64) {
+    fn each_number_that_a_gateway_knows_of_is_accounted_for_once(
+        steps in steps(),
+        lost_at_the_end in 0..3u64,
+        first in 1..5u64,
+    ) {
         let d = Domain::new();
         let (a, b) = (d.join("a"), d.join("b"));
         let mut s = subscription(&b, |c| c.qos.depth = 4);
@@ -291,6 +298,11 @@ proptest! {
         prop_assert_eq!((accounted(&s), uncounted(&s)), (in_all, (0, None)), "{:?}", s.stats());
         gateway.end(&s);
         while s.take_next().unwrap().is_some() {}
-        prop_assert_eq!((accounted(&s), s.stats().not_read, uncounted(&s)), (in_all, 0, (0, None)), "{:?}", s.stats());
+        prop_assert_eq!(
+            (accounted(&s), s.stats().not_read, uncounted(&s)),
+            (in_all, 0, (0, None)),
+            "{:?}",
+            s.stats()
+        );
     }
 }

@@ -13,7 +13,8 @@ use thiserror::Error;
 pub const HEADER_VERSION: u16 = 1;
 /// Length of an encoded header in 64-bit words.
 pub const HEADER_WORDS: usize = 64;
-/// Most origins that one sample can name; more are counted in [`SampleHeader::origins_dropped`].
+/// Maximum number of origins that one sample can name; more are counted in
+/// [`SampleHeader::origins_dropped`].
 pub const MAX_ORIGINS: usize = 8;
 
 const ORIGIN_WORDS: usize = 6;
@@ -473,7 +474,7 @@ impl SampleHeader {
             offset_error_ns: load(REMOTE + 3),
         });
         self.service = ((first >> 32) & FLAG_SERVICE != 0).then(|| load(SERVICE));
-        // What lies beyond `len` is cut off everywhere, so it need not be cleared.
+        // Entries beyond `len` are ignored everywhere, so they need not be cleared.
         self.origins.len = len;
         self.origins.dropped = sixth as u32;
         for (i, o) in self.origins.list[..usize::from(len)].iter_mut().enumerate() {

@@ -169,31 +169,76 @@ fn a_sample_keeps_its_number_when_not_all_before_it_were_written() {
 
 proptest! {
     #[test]
-    fn headers_round_trip(seq: u64, t: u64, wall: i64, trace: u64, len: u64, sum: Option<u64>, error: u64, way: Option<(u64, u64, i64, u64, u64)>, service: Option<u64>, topics in proptest::collection::vec(any::<u64>(), 0..12)) {
+    fn headers_round_trip(
+        seq: u64,
+        t: u64,
+        wall: i64,
+        trace: u64,
+        len: u64,
+        sum: Option<u64>,
+        error: u64,
+        way: Option<(u64, u64, i64, u64, u64)>,
+        service: Option<u64>,
+        topics in proptest::collection::vec(any::<u64>(), 0..12),
+    ) {
         let mut origins = Origins::default();
-        for t in topics { origins.merge(Origin { topic: TopicId(t), idle_ns: (t ^ 9).cast_signed(), ..Origin::default() }); }
-        let remote = way.map(|(host, lost, transit_ns, offset_error_ns, publisher)| Remote { host, lost, publisher, transit_ns, offset_error_ns });
-        let h = SampleHeader { sequence: seq, publish_time: MonotonicNs(t), wall_offset_ns: wall, trace_id: trace, payload_len: len, checksum: sum, clock_error_ns: error, remote, service, origins };
+        for t in topics {
+            origins.merge(Origin {
+                topic: TopicId(t),
+                idle_ns: (t ^ 9).cast_signed(),
+                ..Origin::default()
+            });
+        }
+        let remote = way.map(|(host, lost, transit_ns, offset_error_ns, publisher)| Remote {
+            host,
+            lost,
+            publisher,
+            transit_ns,
+            offset_error_ns,
+        });
+        let h = SampleHeader {
+            sequence: seq,
+            publish_time: MonotonicNs(t),
+            wall_offset_ns: wall,
+            trace_id: trace,
+            payload_len: len,
+            checksum: sum,
+            clock_error_ns: error,
+            remote,
+            service,
+            origins,
+        };
         prop_assert_eq!(SampleHeader::decode(&h.encode()), Ok(h));
     }
 
     #[test]
-    fn any_words_are_a_header_or_an_error(words in proptest::collection::vec(any::<u64>(), HEADER_WORDS)) {
+    fn any_words_are_a_header_or_an_error(
+        words in proptest::collection::vec(any::<u64>(), HEADER_WORDS),
+    ) {
         let mut w = [0; HEADER_WORDS];
         w.copy_from_slice(&words);
-        if let Ok(h) = SampleHeader::decode(&w) { prop_assert!(h.origins.as_slice().len() <= MAX_ORIGINS); }
+        if let Ok(h) = SampleHeader::decode(&w) {
+            prop_assert!(h.origins.as_slice().len() <= MAX_ORIGINS);
+        }
         w[0] = (w[0] & !0xffff_ffff) | u64::from(HEADER_VERSION) | (w[1] % 9) << 16;
         prop_assert!(SampleHeader::decode(&w).is_ok());
     }
 
     #[test]
-    fn the_split_of_any_chain_adds_up(steps in proptest::collection::vec((0u64..1000, 0u64..1000, 0u64..1000, any::<bool>()), 1..20)) {
+    fn the_split_of_any_chain_adds_up(
+        steps in proptest::collection::vec(
+            (0u64..1000, 0u64..1000, 0u64..1000, any::<bool>()), 1..20
+        ),
+    ) {
         let mut h = root(1, 50, 60);
         for (wait, read_late, compute, triggered) in steps {
             let start = h.publish_time.0 + wait;
             let mut l = Lineage::start(MonotonicNs(start));
-            if triggered { l.inherit(&h, Arrival::Triggered); }
-            else { l.inherit(&h, Arrival::Read); }
+            if triggered {
+                l.inherit(&h, Arrival::Triggered);
+            } else {
+                l.inherit(&h, Arrival::Read);
+            }
             l.convert(MonotonicNs(start + read_late), MonotonicNs(start + read_late + compute / 3));
             h = published(&l, 2, None, start + read_late + compute, 5);
             prop_assert!(closes(&h));
@@ -205,7 +250,10 @@ proptest! {
     /// host's own clock.
     #[test]
     fn parts_of_an_age_are_what_they_are_also_below_zero(
-        hops in proptest::collection::vec((-(1i64 << 40)..1i64 << 40, 0u64..1 << 50, 0i64..1 << 40, 0i64..1 << 40, any::<bool>()), 1..12),
+        hops in proptest::collection::vec(
+            (-(1i64 << 40)..1i64 << 40, 0u64..1 << 50, 0i64..1 << 40, 0i64..1 << 40, any::<bool>()),
+            1..12
+        ),
         valid in -(1i64 << 40)..1i64 << 40,
     ) {
         let at = 1u64 << 45;
@@ -222,7 +270,10 @@ proptest! {
             idle += if triggered { 0 } else { wait };
             computation += compute;
             let o = h.origins.as_slice()[0];
-            prop_assert_eq!([o.communication_ns, o.computation_ns, o.idle_ns], [communication, computation, idle]);
+            prop_assert_eq!(
+                [o.communication_ns, o.computation_ns, o.idle_ns],
+                [communication, computation, idle]
+            );
             prop_assert_eq!(o.age_ns(h.publish_time), communication + computation + idle);
         }
     }
@@ -231,7 +282,8 @@ proptest! {
     /// neither more nor less.
     #[test]
     fn nothing_that_stands_in_a_header_breaks_the_sums_of_those_who_read_it(
-        words in proptest::collection::vec(any::<u64>(), HEADER_WORDS), start: u64, publish: u64, triggered: bool, converted: u64,
+        words in proptest::collection::vec(any::<u64>(), HEADER_WORDS),
+        start: u64, publish: u64, triggered: bool, converted: u64,
     ) {
         let mut w = [0; HEADER_WORDS];
         w.copy_from_slice(&words);
@@ -244,7 +296,13 @@ proptest! {
     }
 
     #[test]
-    fn a_sample_published_while_the_callback_ran_still_adds_up(start in 0u64..1000, publish in 1000u64..2000, take in 0u64..500, end in 0u64..500, converted in 0u64..2000) {
+    fn a_sample_published_while_the_callback_ran_still_adds_up(
+        start in 0u64..1000,
+        publish in 1000u64..2000,
+        take in 0u64..500,
+        end in 0u64..500,
+        converted in 0u64..2000,
+    ) {
         let late = root(3, 900 + publish, 1000 + publish);
         let taken = late.publish_time.0 + take;
         let mut l = Lineage::start(MonotonicNs(start));

@@ -80,7 +80,7 @@ name_type! {
 }
 
 impl TopicName {
-    /// The topic's id: what stands for the name in sample headers.
+    /// Returns the topic's id, which identifies it in sample headers.
     #[must_use]
     pub fn id(&self) -> TopicId {
         let digest = Sha256::digest(self.0.as_bytes());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Vocabulary of Driveline: ids, time, QoS, schemas, the sample header.
 //!
-//! This crate is the leftmost layer: it knows no transport, no thread and no file. Everything here
-//! is a value that two processes must understand in the same way, so what is laid out in bytes
-//! ([`header`], [`plain`]) is versioned.
+//! This crate is the lowest layer: it contains no transport, no thread and no file. Everything here
+//! is a value that two processes must understand in the same way, so the layouts in bytes
+//! ([`header`], [`plain`]) are versioned.
 //!
 //! ```
 //! use driveline_types::{Qos, TopicName};

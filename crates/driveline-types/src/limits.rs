@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bounds and defaults of publishers, subscriptions and callbacks: what a graph file permits is
-//! what an endpoint accepts.
+//! Bounds and defaults of publishers, subscriptions and callbacks. Graph files and endpoints use
+//! the same ones.
 //!
 //! The history depth has its bound in [`Qos::MAX_DEPTH`](crate::Qos::MAX_DEPTH).
 
-/// Most samples of one publisher that a subscription may hold at once.
+/// Maximum number of samples of one publisher that a subscription may hold at once.
 pub const MAX_HELD: u32 = 1000;
-/// Samples that a subscription may hold if it does not say otherwise.
+/// Default number of samples that a subscription may hold.
 pub const DEFAULT_MAX_HELD: u32 = 2;
-/// Most samples that all subscriptions of a topic together may hold of one publisher.
+/// Maximum number of samples of one publisher that all subscriptions of a topic together may hold.
 pub const MAX_PINS: u32 = 8192;
-/// Samples that they may hold if the publisher does not say otherwise.
+/// Default number of samples that they may hold.
 pub const DEFAULT_PINS: u32 = 8;
-/// Most samples that a publisher may have on loan at once.
+/// Maximum number of loans of a publisher at once.
 pub const MAX_LOANS: u32 = 256;
-/// Samples that it may have on loan if it does not say otherwise.
+/// Default number of loans of a publisher.
 pub const DEFAULT_LOANS: u32 = 2;
 /// Longest payload, in bytes.
 pub const MAX_PAYLOAD: usize = 1 << 36;
-/// Most inputs of one callback.
+/// Maximum number of inputs of one callback.
 pub const MAX_INPUTS: usize = 16;
-/// Most threads of one executor.
+/// Maximum number of threads of one executor.
 pub const MAX_EXECUTOR_THREADS: usize = 256;

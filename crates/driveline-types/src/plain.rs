@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plain types: C-layout structs, optionally followed by one array, that are read where they lie.
+//! Plain types: C-layout structs, optionally followed by one array, that are read in place.
 //!
 //! A payload of plain type `T` is the `size_of::<T>()` bytes of the head; if `T::Tail` is not
 //! [`NoTail`], zero bytes up to the next multiple of [`TAIL_ALIGN`], then the elements of the array
@@ -8,7 +8,7 @@
 //! `docs/protocols/plain-types.md`.
 //!
 //! Types are declared with `#[driveline::plain_type]` or `#[derive(Plain)]`; [`PlainRef`] and
-//! [`PlainMut`] look at payload bytes as such a type.
+//! [`PlainMut`] are views of payload bytes as such a type.
 
 mod layout;
 mod view;
@@ -168,7 +168,8 @@ macro_rules! primitives {
             const FIELD_COUNT: usize = 1;
             const PRIMITIVE: bool = true;
             fn describe_field(name: &str, offset: usize, out: &mut Vec<Field>) {
-                out.push(Field { name: Cow::Owned(name.to_owned()), primitive: Primitive::$primitive, count: 1, offset });
+                let name = Cow::Owned(name.to_owned());
+                out.push(Field { name, primitive: Primitive::$primitive, count: 1, offset });
             }
         }
         impl TailElement for $ty {
@@ -176,7 +177,10 @@ macro_rules! primitives {
         }
     )+};
 }
-primitives!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, i8 => I8, i16 => I16, i32 => I32, i64 => I64, f32 => F32, f64 => F64);
+primitives!(
+    u8 => U8, u16 => U16, u32 => U32, u64 => U64, i8 => I8, i16 => I16, i32 => I32, i64 => I64,
+    f32 => F32, f64 => F64
+);
 
 impl<T: PlainField, const N: usize> PlainField for [T; N] {
     const FIELD_COUNT: usize = if T::PRIMITIVE { 1 } else { N * T::FIELD_COUNT };

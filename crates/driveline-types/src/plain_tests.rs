@@ -252,13 +252,21 @@ proptest! {
     }
 
     #[test]
-    fn different_layouts_have_a_difference_and_different_texts(a in any_layout(), b in any_layout()) {
+    fn different_layouts_have_a_difference_and_different_texts(
+        a in any_layout(),
+        b in any_layout(),
+    ) {
         prop_assert_eq!(a == b, a.first_difference(&b).is_none());
         prop_assert_eq!(a == b, a.to_string() == b.to_string());
     }
 
     #[test]
-    fn a_text_is_canonical_or_refused(layout in any_layout(), at in any::<prop::sample::Index>(), with in any::<char>(), cut: bool) {
+    fn a_text_is_canonical_or_refused(
+        layout in any_layout(),
+        at in any::<prop::sample::Index>(),
+        with in any::<char>(),
+        cut: bool,
+    ) {
         let mut text = layout.to_string();
         let at = at.index(text.len());
         text.replace_range(at..=at, if cut { String::new() } else { with.to_string() }.as_str());
@@ -279,7 +287,11 @@ proptest! {
     fn any_bytes_are_a_payload_or_an_error(len in 0usize..256, start in 0usize..128, fill: u8) {
         let memory = Aligned([fill; 256]);
         let bytes = memory.0.get(start..start + len).unwrap_or_default();
-        if let Ok(scan) = PlainRef::<Scan>::new(bytes) { prop_assert_eq!(128 + scan.tail().len() * 8, bytes.len()); }
-        if let Ok(blob) = PlainRef::<Bytes>::new(bytes) { prop_assert_eq!(64 + blob.tail().len(), bytes.len()); }
+        if let Ok(scan) = PlainRef::<Scan>::new(bytes) {
+            prop_assert_eq!(128 + scan.tail().len() * 8, bytes.len());
+        }
+        if let Ok(blob) = PlainRef::<Bytes>::new(bytes) {
+            prop_assert_eq!(64 + blob.tail().len(), bytes.len());
+        }
     }
 }

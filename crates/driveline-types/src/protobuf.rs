@@ -12,7 +12,7 @@ pub trait ProtobufMessage: prost::Message + Default + Clone + 'static {
     /// Full name, such as `driveline.msgs.LaneMarkings`.
     const NAME: &'static str;
 
-    /// Canonical definition text of the message and of all that it refers to.
+    /// Canonical definition text of the message and of all types that it refers to.
     const DEFINITION: &'static str;
 
     /// The schema of topics that carry this message. Does not allocate.

@@ -79,8 +79,8 @@ pub enum Liveliness {
 }
 
 /// Quality of service of one end. The default is keep-last 1, best effort, volatile.
-// Read from a peer, keys of later releases are ignored: a policy that is added is one that can be.
-// Graph files are checked against the schema first, which permits no unknown keys.
+// Unknown keys of a peer of a later release are ignored: only policies that may be ignored are
+// added. Graph files are checked against the schema first, which permits no unknown keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
@@ -158,8 +158,8 @@ impl Qos {
     /// Greatest history depth that a publisher may declare.
     pub const MAX_DEPTH: u32 = 1024;
 
-    /// DDS's compatibility rule for a publisher (`self`) and a subscription (`requested`), and the
-    /// same rule for checksums. Depth, lifespan and history do not matter.
+    /// Checks DDS's compatibility rule for a publisher (`self`) and a subscription (`requested`),
+    /// and the same rule for checksums. Depth, lifespan and history do not matter.
     ///
     /// # Errors
     /// [`QosMismatch`] with the first policy that does not match.

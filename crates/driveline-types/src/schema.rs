@@ -53,7 +53,7 @@ impl fmt::Debug for SchemaHash {
 ///
 /// For plain types `definition` is the canonical text of a [`PlainLayout`]; for protobuf the
 /// canonical text of the message and what it refers to (`docs/protocols/protobuf-definition.md`);
-/// for bytes whatever describes the encoding, or nothing (for samples of ROS 2:
+/// for bytes a description of the encoding, or nothing (for samples of ROS 2:
 /// `docs/protocols/ros2-schema.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Schema {
@@ -125,7 +125,7 @@ impl Schema {
     /// Compares what a publisher offers with what a subscription expects.
     ///
     /// # Errors
-    /// [`TypeMismatch`] naming the first thing that differs.
+    /// [`TypeMismatch`] with the first difference.
     pub fn check(topic: &str, offered: &Schema, expected: &Schema) -> Result<(), TypeMismatch> {
         if offered == expected {
             return Ok(());
@@ -206,6 +206,6 @@ pub struct TypeMismatch {
     pub expected: String,
     /// Their hashes, in this order.
     pub hashes: Box<[SchemaHash; 2]>,
-    /// The first thing that differs.
+    /// The first difference.
     pub difference: String,
 }

@@ -2,14 +2,13 @@
 //! Names of the topics that a service is made of, and the word of the sample header that requests
 //! and responses carry.
 //!
-//! `docs/protocols/services.md`. Everything here is pure; what another process wrote is read
-//! without belief.
+//! `docs/protocols/services.md`. All functions are pure. Data of other processes is not trusted.
 
 use crate::id::{EndpointId, MAX_NAME_LEN, NameError, TopicName};
 use std::fmt;
 use std::str::FromStr;
 
-/// First part of the names that are kept for services.
+/// First part of the names that are reserved for services.
 pub const SERVICE_PREFIX: &str = "_service";
 /// Longest text of a refusal, in bytes.
 pub const MAX_REFUSAL_LEN: usize = 1024;
@@ -20,7 +19,7 @@ const REQUEST: &str = "/request";
 const RESPONSE: &str = "/response/";
 /// Hexadecimal digits of a client's id.
 const CLIENT_LEN: usize = 16;
-/// Longest name of a service, in bytes: the longest of its topics must have a name, too.
+/// Longest name of a service, in bytes: the names of its topics must keep the limit as well.
 pub const MAX_SERVICE_NAME_LEN: usize =
     MAX_NAME_LEN - SERVICE_PREFIX.len() - 1 - RESPONSE.len() - CLIENT_LEN;
 
@@ -140,9 +139,9 @@ impl fmt::Display for ShortId {
 pub enum Outcome {
     /// The payload is the response.
     Answered,
-    /// The server said no; the payload says why.
+    /// The server refused; the payload has the reason.
     Refused,
-    /// The server let the request go without an answer.
+    /// The server dropped the request without an answer.
     Unanswered,
     /// The server's callback panicked.
     Panicked,
@@ -176,7 +175,7 @@ impl Outcome {
     }
 }
 
-/// The word of a response: which request it answers, and how.
+/// The word of a response: the answered request and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Number of the request.
@@ -186,7 +185,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The word.
+    /// Returns the word.
     #[must_use]
     pub fn encode(self) -> u64 {
         (self.request & MAX_REQUEST) | u64::from(self.outcome.code()) << 48
@@ -199,13 +198,13 @@ impl Answer {
     }
 }
 
-/// The text of a refusal out of bytes that another process wrote, cut where it is too long.
+/// Returns the text of a refusal from bytes of another process, cut if it is too long.
 #[must_use]
 pub fn refusal_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..MAX_REFUSAL_LEN).unwrap_or(bytes)).into_owned()
 }
 
-/// A text, cut at the end of a character so that it is at most as long as a refusal may be.
+/// Cuts a text at the end of a character to the maximum length of a refusal.
 #[must_use]
 pub fn cut_refusal(text: &str) -> &str {
     let mut end = text.len().min(MAX_REFUSAL_LEN);
@@ -264,7 +263,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_word_is_an_answer_and_keeps_what_it_says(word: u64, request in 0..=MAX_REQUEST, code: u8) {
+        fn any_word_is_an_answer_and_keeps_what_it_says(
+            word: u64,
+            request in 0..=MAX_REQUEST,
+            code: u8,
+        ) {
             let answer = Answer { request, outcome: Outcome::of(code) };
             prop_assert_eq!(Answer::decode(answer.encode()), answer);
             prop_assert_eq!(answer.encode() >> 56, 0);
@@ -274,16 +277,28 @@ mod tests {
         #[test]
         fn a_name_leads_to_topics_and_back(name in "[a-z_/]{1,20}", client: u64) {
             if let Ok(service) = name.parse::<ServiceName>() {
-                let (requests, responses) = (service.requests().unwrap(), service.responses(ShortId(client)).unwrap());
-                prop_assert_eq!(ServiceTopic::of(requests.as_str()), Some(ServiceTopic::Requests(&name)));
-                prop_assert_eq!(ServiceTopic::of(responses.as_str()), Some(ServiceTopic::Responses(&name, ShortId(client))));
+                let (requests, responses) =
+                    (service.requests().unwrap(), service.responses(ShortId(client)).unwrap());
+                prop_assert_eq!(
+                    ServiceTopic::of(requests.as_str()),
+                    Some(ServiceTopic::Requests(&name))
+                );
+                prop_assert_eq!(
+                    ServiceTopic::of(responses.as_str()),
+                    Some(ServiceTopic::Responses(&name, ShortId(client)))
+                );
             }
         }
 
         #[test]
-        fn texts_are_bounded_whatever_they_are(bytes in proptest::collection::vec(any::<u8>(), 0..3000), text in "\\PC{0,700}") {
+        fn texts_are_bounded_whatever_they_are(
+            bytes in proptest::collection::vec(any::<u8>(), 0..3000),
+            text in "\\PC{0,700}",
+        ) {
             prop_assert!(refusal_text(&bytes).chars().count() <= MAX_REFUSAL_LEN);
-            prop_assert!(cut_refusal(&text).len() <= MAX_REFUSAL_LEN && text.starts_with(cut_refusal(&text)));
+            prop_assert!(
+                cut_refusal(&text).len() <= MAX_REFUSAL_LEN && text.starts_with(cut_refusal(&text))
+            );
             let _ = ServiceTopic::of(&text);
         }
     }

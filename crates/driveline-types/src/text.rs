@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Text of others that people see in a terminal or on a page: names, log lines, errors of
+//! Text of other programs that people see in a terminal or on a page: names, log lines, errors of
 //! components.
 
 /// Returns true for characters without a visible shape: they change the direction of writing
@@ -7,7 +7,11 @@
 /// them look the same.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    )
 }
 
 /// Returns true for characters that a terminal or a reader could misinterpret: control characters
@@ -17,8 +21,7 @@ pub fn misleads(c: char) -> bool {
     c.is_control() || is_unseen(c)
 }
 
-/// Text without what is [unseen](is_unseen): each such character is replaced by U+FFFD. Allocates
-/// only if there is one.
+/// Replaces each [unseen](is_unseen) character by U+FFFD. Allocates only if there is one.
 #[must_use]
 pub fn seen(text: &str) -> std::borrow::Cow<'_, str> {
     if text.chars().any(is_unseen) {
@@ -28,8 +31,7 @@ pub fn seen(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Text of others without characters that [mislead](misleads): each is replaced by U+FFFD. Ends of
-/// lines and tabs stay. Allocates.
+/// Replaces each character that [misleads](misleads) by U+FFFD. Line ends and tabs stay. Allocates.
 #[must_use]
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_replaced(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one clock that durations are measured with.
+//! The clock for all durations.
 //!
-//! [`MonotonicNs::now`] is the time that decisions rest on: ages, deadlines, lifespans, leases, timers. A [`VirtualClock`]
-//! replaces it on the threads that enter it. [`MonotonicNs::real_now`] is the kernel's, for
-//! time-outs of waits in the kernel.
+//! [`MonotonicNs::now`] is used for all decisions: ages, deadlines, lifespans, leases, timers. A
+//! [`VirtualClock`] replaces it on the threads that enter it. [`MonotonicNs::real_now`] is the
+//! kernel's clock, for time-outs of waits in the kernel.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
@@ -22,12 +22,12 @@ use std::time::Duration;
 pub struct MonotonicNs(pub u64);
 
 impl MonotonicNs {
-    /// The present: that of the [`VirtualClock`] which the calling thread has entered, else
+    /// Returns the present time of the [`VirtualClock`] that the calling thread has entered, else
     /// [`Self::real_now`].
     #[must_use]
     #[inline]
     pub fn now() -> Self {
-        // Relaxed: a thread sees its own entering, and no other thread's matters to it.
+        // Relaxed: a thread sees its own entries, and those of other threads do not matter to it.
         if ENTERED.load(Ordering::Relaxed) != 0
             && let Some(clock) = VirtualClock::current()
         {
@@ -48,7 +48,7 @@ impl MonotonicNs {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Nanoseconds, signed: times that data from other hosts has may lie before this host's clock
+    /// Returns signed nanoseconds: times of data from other hosts may lie before this host's clock
     /// began, and are negative then.
     #[must_use]
     pub const fn signed(self) -> i64 {
@@ -103,8 +103,8 @@ impl VirtualClock {
         self.ns.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::AcqRel);
     }
 
-    /// Makes it the clock of the calling thread until the guard is dropped; then the clock before
-    /// it is back.
+    /// Makes it the clock of the calling thread until the guard is dropped; then the previous clock
+    /// applies again.
     pub fn enter(&self) -> Entered {
         ENTERED.fetch_add(1, Ordering::Relaxed);
         Entered { before: CURRENT.replace(Some(self.clone())), not_send: PhantomData }
@@ -118,8 +118,8 @@ impl VirtualClock {
     }
 }
 
-/// As long as it lives, its thread has the [`VirtualClock`] that made it. Drop guards in the
-/// reverse order of their making.
+/// While it exists, its thread uses the [`VirtualClock`] that created it. Drop guards in the
+/// reverse order of their creation.
 #[must_use = "the clock is left when this is dropped"]
 pub struct Entered {
     before: Option<VirtualClock>,

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reasons why the samples of a publisher on another host cannot be counted to the end.
+//! Reasons why the samples of a publisher on another host cannot all be counted.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Reason why it is not known how many samples a publisher of another host published after the
-/// newest one that came here.
+/// Reason why the number of samples that a publisher of another host published after the newest one
+/// here is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Uncounted {
-    /// Its host is out of reach and may come back.
+    /// Its host is unreachable and may return.
     OutOfReach,
-    /// Its host did not come back, or came back without it.
+    /// Its host did not return, or returned without it.
     HostGone,
     /// It has ended, and its last number was not announced.
     NotAnnounced,
-    /// The gateway here gave up its place to another publisher.
+    /// The gateway here gave its place to another publisher.
     GaveWay,
-    /// The gateway here has ended, and no other brings its samples.
+    /// The gateway here has ended, and no other one carries its samples.
     GatewayGone,
-    /// A reason that only a later release knows.
+    /// A reason of a later release.
     #[serde(other)]
     Other,
 }

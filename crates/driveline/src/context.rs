@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Context and Node: where everything begins.
+//! [`Context`]: a process's membership in a domain. [`Node`]: creates endpoints.
 
 use crate::error::{EndpointError, NodeError, OpenError};
 use crate::local::LocalTopic;
@@ -37,8 +37,8 @@ impl ContextOptions {
 
 /// A process's membership in a domain. Cheap to clone; any thread. Endpoints keep it alive.
 ///
-/// Until an endpoint with host reach is created, all that is touched outside the process is the
-/// domain's directory, which is made if it is missing.
+/// Until an endpoint with host reach is created, the process touches nothing outside itself except
+/// the domain's directory, which it creates if missing.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,
@@ -47,12 +47,12 @@ pub struct Context {
 struct Inner {
     participant: Participant,
     topics: Mutex<BTreeMap<TopicName, Weak<LocalTopic>>>,
-    /// Services that are offered here.
+    /// Services that this process offers.
     services: Mutex<BTreeSet<ServiceName>>,
     next_id: AtomicU64,
 }
 
-/// A service that is offered by this process. Ends when it is dropped.
+/// Registration of a service that this process offers. Ends when it is dropped.
 pub(crate) struct Offer {
     context: Context,
     service: ServiceName,
@@ -114,8 +114,8 @@ impl Context {
         self.inner.participant.domain_dir()
     }
 
-    /// Text (JSON by convention, at most 64 KiB) that tools show about this process. A longer one
-    /// is logged, and replaced by a text that says so.
+    /// Sets the text (JSON by convention, at most 64 KiB) that tools show about this process. A
+    /// longer text is logged and replaced by a notice.
     pub fn set_description(&self, json: String) {
         if json.len() > driveline_shm::limits::MAX_DESCRIPTION_LEN {
             let (bytes, most) = (json.len(), driveline_shm::limits::MAX_DESCRIPTION_LEN);
@@ -131,7 +131,7 @@ impl Context {
         &self.inner.participant
     }
 
-    /// Has the process offer a service; `None` if it does already.
+    /// Registers a service of this process; returns `None` if the process offers it already.
     pub(crate) fn offer(&self, service: &ServiceName) -> Option<Offer> {
         let mut services = self.inner.services.lock().unwrap_or_else(PoisonError::into_inner);
         services
@@ -267,7 +267,7 @@ impl Node {
     }
 }
 
-/// A topic of an application's own.
+/// Parses the name of an application's topic; names of service topics are reserved.
 fn topic_name(topic: &str) -> Result<TopicName, NameError> {
     if is_reserved(topic) {
         let reason = "'_service' begins the names of topics that services are made of; make a \

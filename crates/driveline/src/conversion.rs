@@ -27,8 +27,8 @@ pub fn begin() -> Option<MonotonicNs> {
     scope::is_open().then(MonotonicNs::now)
 }
 
-/// Counts the time since `began` as communication of the callback that runs on this thread. What
-/// lies before its start or was counted before does not count again. One clock reading.
+/// Counts the time since `began` as communication of the callback that runs on this thread. Time
+/// before its start and time already counted are left out. Reads the clock once.
 pub fn end(began: MonotonicNs) {
     scope::converted(began, |c| &mut c.own_ns);
 }
@@ -44,7 +44,7 @@ pub fn during<R>(convert: impl FnOnce() -> R) -> R {
     result
 }
 
-/// As [`during`], for what is encoded after its publish time.
+/// Like [`during`], for encoding that happens after the publish time.
 pub(crate) fn publishing<R>(encode: impl FnOnce() -> R) -> R {
     let began = begin();
     let result = encode();

@@ -72,7 +72,7 @@ pub enum EndpointError {
         topic: String,
         /// Bytes needed.
         needed: u64,
-        /// Bytes left.
+        /// Bytes available.
         available: u64,
         /// Place of the limit.
         limit: String,
@@ -111,7 +111,7 @@ pub enum EndpointError {
     },
 }
 
-/// A size as a graph has it that is enough for so many bytes: the next power of two.
+/// Returns a size for so many bytes as a graph file writes it: the next power of two.
 fn enough(bytes: usize) -> String {
     const UNITS: [(&str, usize); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let size = bytes.checked_next_power_of_two().unwrap_or(usize::MAX);
@@ -143,7 +143,7 @@ pub enum LoanError {
         /// Declared number of loans.
         limit: u32,
     },
-    /// Subscriptions that have left still hold their samples.
+    /// Departed subscriptions still hold their samples.
     #[error(
         "topic '{topic}': all {buffers} buffers are held, by samples of subscriptions that are \
          gone too; drop those samples"
@@ -180,7 +180,7 @@ pub struct EncodeError {
     pub reason: String,
 }
 
-/// Publishing failed; the sample was not delivered to those who are named by the error.
+/// Publishing failed; the readers that the error names did not receive the sample.
 #[derive(Debug, Error)]
 pub enum PublishError {
     /// The loan came from another publisher.
@@ -293,10 +293,10 @@ pub enum WaitError {
 /// Waiting for a sample and reading it failed.
 #[derive(Debug, Error)]
 pub enum ReceiveError {
-    /// It could not be waited for.
+    /// Waiting for the sample failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
-    /// It could not be read.
+    /// Reading the sample failed.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
@@ -316,7 +316,7 @@ pub enum ExecutorError {
     Threads {
         /// The executor.
         name: String,
-        /// As given.
+        /// Given number.
         threads: usize,
     },
     /// A trigger does not fit its inputs.
@@ -355,7 +355,7 @@ pub enum ParameterError {
     /// Never declared.
     #[error("there is no parameter '{name}'{}", hint(.suggestion.as_deref()))]
     Unknown {
-        /// As asked for.
+        /// Requested name.
         name: String,
         /// The closest declared name.
         suggestion: Option<String>,
@@ -370,7 +370,7 @@ pub enum ParameterError {
         /// The type of the value.
         given: &'static str,
     },
-    /// Text that is no value of a parameter.
+    /// The text is not a valid parameter value.
     #[error("this is no JSON of a parameter's value: {text}")]
     Json {
         /// Error of the parser.

@@ -29,7 +29,7 @@ pub enum EndpointEvent {
     DeadlineMissed {
         /// Text with the topic and the deadline.
         text: String,
-        /// Periods missed since the event before this one.
+        /// Periods missed since the previous such event.
         missed: u64,
         /// Periods missed since the endpoint was created.
         total: u64,
@@ -39,17 +39,18 @@ pub enum EndpointEvent {
         /// Node at the other end.
         peer: String,
     },
-    /// It is back.
+    /// A publisher that had lost its liveliness gives signs of life again.
     LivelinessGained {
         /// Node at the other end.
         peer: String,
     },
-    /// A publish has waited `max_blocking_ms` for a reliable subscription without success. It is
-    /// not waited for again before it has read everything, and misses samples meanwhile.
+    /// A publish has waited `max_blocking_ms` for a reliable subscription without success.
+    /// Publishers do not wait for this subscription again before it has read everything; it misses
+    /// samples meanwhile.
     ReliableTimeout {
         /// Text with the topic, the time, the reader and the remedy.
         text: String,
-        /// Such publishes since the event before this one.
+        /// Such publishes since the previous such event.
         timeouts: u64,
         /// Such publishes since the publisher was created.
         total: u64,
@@ -69,9 +70,9 @@ pub enum EndpointEvent {
 /// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// As it should be.
+    /// Normal operation.
     Info,
-    /// Works, but worse than was asked for.
+    /// Works, but worse than requested.
     Warning,
     /// Does not work until a person changes something.
     Error,
@@ -122,17 +123,17 @@ impl fmt::Display for EndpointEvent {
     }
 }
 
-/// Least time between two log lines of one kind on one endpoint.
+/// Minimum time between two log lines of one kind about one endpoint.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Least time between two equal log lines on a refused peer, which asks again and again.
+/// Minimum time between two equal log lines about a refused peer, which retries continually.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(60);
 /// Refusals of one endpoint that are remembered.
 const REFUSALS: usize = 32;
 
-/// Limits the log lines of one endpoint on missed deadlines and on time-outs of reliable publishes
-/// to one of each kind a second; each says how many there were since the one before. The same
-/// refusal is logged once a minute. Other events pass.
+/// Limits the log lines of one endpoint about missed deadlines and time-outs of reliable publishes
+/// to one of each kind a second. Each line contains the number since the previous one. The same
+/// refusal is logged once a minute. Other events are logged without a limit.
 #[derive(Clone, Debug, Default)]
 pub struct EventLines {
     deadlines: LineLimit,
@@ -159,7 +160,7 @@ impl LineLimit {
 }
 
 impl EventLines {
-    /// Returns what to log of an event that comes now, if anything.
+    /// Returns the event to log now, or `None` if no line is due.
     pub fn admit(&mut self, mut event: EndpointEvent, now: MonotonicNs) -> Option<EndpointEvent> {
         match &mut event {
             EndpointEvent::DeadlineMissed { missed, .. } => {

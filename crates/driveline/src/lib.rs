@@ -2,11 +2,11 @@
 //! Driveline: nodes, topics and executors for automated vehicles, and an account of every
 //! millisecond.
 //!
-//! A [`Context`] joins a process to a domain. A [`Node`] names what the process does and creates
-//! publishers and subscriptions; an [`Executor`] runs callbacks when their [`Trigger`] fires. What
-//! a callback publishes inherits the origins of what it consumed, so every sample knows the age of
-//! the sensor data in it and where that age went. A [`Client`] asks a [`Service`] for what is no
-//! stream ([`service`]).
+//! A [`Context`] joins a process to a domain. A [`Node`] is a named part of the process that
+//! creates publishers and subscriptions; an [`Executor`] runs callbacks when their [`Trigger`]
+//! fires. What a callback publishes inherits the origins of what it consumed, so every sample knows
+//! the age of the sensor data in it and where that age went. A [`Client`] sends a request to a
+//! [`Service`] and receives one response ([`service`]).
 //!
 //! Not here: shared memory (`driveline-shm`), graph files and component loading
 //! (`driveline-runtime`).
@@ -15,10 +15,14 @@
 //! use driveline::{Context, ContextOptions, PublisherOptions, SubscriptionOptions};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
-//! let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("example") })?;
+//! let context = Context::new(ContextOptions {
+//!     domain_dir: Some(dir.path().join("domain")),
+//!     ..ContextOptions::named("example")
+//! })?;
 //! let node = context.node("example")?;
 //! let mut publisher = node.bytes_publisher("greeting", "text", PublisherOptions::default())?;
-//! let mut subscription = node.bytes_subscription("greeting", "text", SubscriptionOptions::default())?;
+//! let mut subscription =
+//!     node.bytes_subscription("greeting", "text", SubscriptionOptions::default())?;
 //! let mut loan = publisher.loan(5)?;
 //! loan.payload_mut().copy_from_slice(b"hello");
 //! publisher.publish(loan)?;
@@ -26,7 +30,7 @@
 //! assert_eq!(sample.payload(), Some(&b"hello"[..]));
 //! # Ok(()) }
 //! ```
-// The models of single files (tests/loom_*.rs) need nothing of the rest.
+// The loom models (tests/loom_*.rs) include single files and need nothing else of the crate.
 #![cfg(not(loom))]
 
 mod context;

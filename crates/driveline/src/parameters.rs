@@ -48,7 +48,7 @@ impl ParameterValue {
         serde_json::from_str(text).map_err(|e| ParameterError::Json { text: e.to_string() })
     }
 
-    /// A value within this one, by the names and numbers on the way: `pid/gains/0`.
+    /// Returns a value within this one by its path of names and indices, e.g. `pid/gains/0`.
     #[must_use]
     pub fn at(&self, path: &str) -> Option<&Self> {
         path.split('/').try_fold(self, |value, step| match value {
@@ -58,9 +58,9 @@ impl ParameterValue {
         })
     }
 
-    /// The value as the type of `declared`, if that loses nothing. All items of a list become what
-    /// the first item of the declared list is, and entries that a map lacks are those of the
-    /// declared one; an empty list or map is declared for any.
+    /// Converts the value to the type of `declared`, if nothing is lost. All items of a list get
+    /// the type of the declared list's first item; missing entries of a map are taken from the
+    /// declared map. An empty declared list or map accepts any items.
     #[must_use]
     pub fn coerce(self, declared: &Self) -> Option<Self> {
         match (&self, declared) {
@@ -141,7 +141,8 @@ impl Parameters {
         }
     }
 
-    /// The value now. Of a list or map, a part can be read by its path: `pid/gains/0`.
+    /// Returns the current value. A part of a list or map can be read by its path, e.g.
+    /// `pid/gains/0`.
     ///
     /// # Errors
     /// [`ParameterError::Unknown`] if it was not declared.
@@ -175,7 +176,7 @@ impl Parameters {
 }
 
 fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> ParameterError {
-    // A slip of the finger leaves most characters in place.
+    // A typing error leaves most characters in place.
     let near = |other: &&String| {
         let same = name.chars().zip(other.chars()).filter(|(a, b)| a == b).count();
         let reversed = name.chars().rev().zip(other.chars().rev()).filter(|(a, b)| a == b).count();

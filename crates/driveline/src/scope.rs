@@ -23,7 +23,7 @@ struct Running {
 /// Ends the scope when the callback ends, also by a panic.
 pub(crate) struct Scope(Option<Running>);
 
-/// Opens a scope with what triggered the callback. Scopes nest; the inner one counts.
+/// Opens a scope with the lineage of the callback's trigger. Scopes nest; the innermost counts.
 pub(crate) fn enter(lineage: Lineage) -> Scope {
     Scope(
         RUNNING.with(|r| {
@@ -50,7 +50,7 @@ pub(crate) fn is_open() -> bool {
     RUNNING.with(|r| r.borrow().is_some())
 }
 
-/// The callback on this thread, if one runs here, has converted messages since `began`.
+/// Counts the time since `began` as a conversion of the callback on this thread, if one runs.
 pub(crate) fn converted(began: MonotonicNs, total: impl FnOnce(&mut Conversions) -> &mut u64) {
     RUNNING.with(|r| {
         if let Some(running) = r.borrow_mut().as_mut() {
@@ -61,7 +61,7 @@ pub(crate) fn converted(began: MonotonicNs, total: impl FnOnce(&mut Conversions)
     });
 }
 
-/// A sample was read now, inside or outside a callback.
+/// Notes that a sample was read now, inside or outside a callback.
 pub(crate) fn read(header: &SampleHeader) {
     RUNNING.with(|r| {
         if let Some(running) = r.borrow_mut().as_mut() {

@@ -144,7 +144,7 @@ impl<T: Plain> Publisher<T> {
 }
 
 impl<T: Plain> Loan<T> {
-    /// The value and its array, to be written; `None` never happens for a loan as it was given.
+    /// Returns the value and its array, to be written. Never `None`, since the loan has its layout.
     pub fn view_mut(&mut self) -> Option<PlainMut<'_, T>> {
         PlainMut::new(self.raw.payload_mut()).ok()
     }
@@ -172,8 +172,8 @@ impl<T: Plain> Subscription<T> {
     /// The newest unread sample; see [`RawSubscription::latest`].
     ///
     /// # Errors
-    /// [`ReadError`] if too many samples are held, or the payload does not have the layout (a broken
-    /// publisher).
+    /// [`ReadError`] if too many samples are held, or the payload does not have the layout (a
+    /// broken publisher).
     pub fn latest(&mut self) -> Result<Option<Sample<T>>, ReadError> {
         self.raw.latest()?.map(Sample::new).transpose()
     }
@@ -202,7 +202,7 @@ impl<T: Plain> Subscription<T> {
     /// Waits for a sample; see [`RawSubscription::wait`].
     ///
     /// # Errors
-    /// [`crate::WaitError`] if the kernel refuses what waiting needs.
+    /// [`crate::WaitError`] if the kernel refuses a resource for waiting.
     pub fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -216,7 +216,7 @@ impl<T: Plain> Subscription<T> {
         &mut self.raw
     }
 
-    /// Gives up the type, to make the subscription an input of a callback.
+    /// Removes the type, to make the subscription an input of a callback.
     #[must_use]
     pub fn into_raw(self) -> RawSubscription {
         self.raw
@@ -224,7 +224,7 @@ impl<T: Plain> Subscription<T> {
 }
 
 impl<T: Plain> Sample<T> {
-    /// Puts the type on a raw sample, for inputs of callbacks.
+    /// Adds the type to a raw sample, for inputs of callbacks.
     ///
     /// # Errors
     /// [`ReadError`] if the payload does not have the layout.
@@ -234,8 +234,8 @@ impl<T: Plain> Sample<T> {
         Ok(Self { raw, of: PhantomData })
     }
 
-    /// The value and its trailing array in place; `None` never happens for a sample that was
-    /// accepted.
+    /// Returns the value and its trailing array in place. Never `None`, since the layout was
+    /// checked.
     #[must_use]
     pub fn view(&self) -> Option<PlainRef<'_, T>> {
         PlainRef::new(self.raw.payload()?).ok()
@@ -267,7 +267,7 @@ pub trait Value: Send + Sync + Sized + 'static {
     /// # Errors
     /// [`EncodeError`] with the serialiser's reason.
     fn encode(inner: &Self::Inner, into: &mut [u8]) -> Result<(), EncodeError>;
-    /// The value out of bytes from another process or language.
+    /// Parses the value from bytes of another process or language.
     ///
     /// # Errors
     /// The parser's reason.
@@ -320,7 +320,7 @@ impl<V: Send + Sync + 'static> Value for Object<V> {
 
 struct Shared<V: Value>(V::Inner);
 
-/// A value as it moves inside the process.
+/// Wraps a value for its way inside the process.
 pub(crate) fn shared<V: Value>(value: V::Inner) -> Arc<dyn LocalObject> {
     Arc::new(Shared::<V>(value))
 }
@@ -417,7 +417,7 @@ impl<V: Value> ValueSubscription<V> {
     /// Waits for a sample; see [`RawSubscription::wait`].
     ///
     /// # Errors
-    /// [`crate::WaitError`] if the kernel refuses what waiting needs.
+    /// [`crate::WaitError`] if the kernel refuses a resource for waiting.
     pub fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -426,7 +426,7 @@ impl<V: Value> ValueSubscription<V> {
         self.raw.wait(timeout, mode)
     }
 
-    /// Gives up the type, to make the subscription an input of a callback.
+    /// Removes the type, to make the subscription an input of a callback.
     #[must_use]
     pub fn into_raw(self) -> RawSubscription {
         self.raw
@@ -445,7 +445,7 @@ enum Held<V: Value> {
 }
 
 impl<V: Value> ValueSample<V> {
-    /// Puts the type on a raw sample, for inputs of callbacks. Parses what came as bytes.
+    /// Adds the type to a raw sample, for inputs of callbacks. Parses a payload of bytes.
     ///
     /// # Errors
     /// [`ReadError::Parse`] if the bytes are not a message of this type.
@@ -460,7 +460,7 @@ impl<V: Value> ValueSample<V> {
             (Some(o), _) if o.language() == Language::Rust && o.as_any().is::<V::Inner>() => {
                 Held::Pointer(o.clone())
             }
-            // A pointer of another language is worth nothing here; its bytes are.
+            // A pointer of another language cannot be used here; its serialised bytes can.
             (Some(o), _) => {
                 let mut bytes =
                     vec![0; o.encoded_len().ok_or(ReadError::Kind { kind: PayloadKind::Object })?];
@@ -491,7 +491,7 @@ impl<V: Value> Deref for ValueSample<V> {
     fn deref(&self) -> &V::Inner {
         match &self.value {
             Held::Parsed(v) => v,
-            // `new` has looked at the type; nothing can change it since.
+            // `new` has checked the type, which cannot change.
             Held::Pointer(o) => o
                 .as_any()
                 .downcast_ref()

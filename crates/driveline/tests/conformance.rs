@@ -146,7 +146,9 @@ fn receive(subscription: &mut RawSubscription) -> Option<(u8, u64, u64)> {
 macro_rules! conformance {
     ($($(#[$doc:meta])* fn $name:ident($rig:ident: &Rig) $body:block)*) => {
         $(fn $name($rig: &Rig) $body)*
-        mod process_reach { $(#[test] fn $name() { super::$name(&super::rig(super::Reach::Process)); })* }
+        mod process_reach {
+            $(#[test] fn $name() { super::$name(&super::rig(super::Reach::Process)); })*
+        }
         mod host_reach { $(#[test] fn $name() { super::$name(&super::rig(super::Reach::Host)); })* }
     };
 }
@@ -225,7 +227,8 @@ conformance! {
     }
 
     fn a_late_transient_local_subscription_gets_the_last_samples_once(r: &Rig) {
-        let history = |depth| Qos { depth, durability: Durability::TransientLocal, ..Qos::default() };
+        let history =
+            |depth| Qos { depth, durability: Durability::TransientLocal, ..Qos::default() };
         let mut p = r.publisher(history(3));
         for v in 1..=5 {
             send(&mut p, v);
@@ -241,7 +244,12 @@ conformance! {
     }
 
     fn a_reliable_publisher_waits_a_bounded_time_and_then_goes_on(r: &Rig) {
-        let reliable = Qos { depth: 2, reliability: Reliability::Reliable, max_blocking_ms: 30, ..Qos::default() };
+        let reliable = Qos {
+            depth: 2,
+            reliability: Reliability::Reliable,
+            max_blocking_ms: 30,
+            ..Qos::default()
+        };
         let (mut p, mut s) = r.pair(reliable.clone(), reliable);
         send(&mut p, 1);
         send(&mut p, 2);
@@ -254,7 +262,12 @@ conformance! {
         until("reported to the publisher", || match p.poll_event() {
             Some(EndpointEvent::ReliableTimeout { text, timeouts, total }) => {
                 assert_eq!((timeouts, total), (1, 1));
-                for part in ["topic 'topic'", "30 ms (`max_blocking_ms`)", "'receiver'", "raise `qos.depth`"] {
+                for part in [
+                    "topic 'topic'",
+                    "30 ms (`max_blocking_ms`)",
+                    "'receiver'",
+                    "raise `qos.depth`",
+                ] {
                     assert!(text.contains(part), "{part} is missing: {text}");
                 }
                 true
@@ -264,7 +277,12 @@ conformance! {
     }
 
     fn a_reader_that_was_waited_for_in_vain_is_not_waited_for_again_before_it_reads(r: &Rig) {
-        let reliable = Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 50, ..Qos::default() };
+        let reliable = Qos {
+            depth: 1,
+            reliability: Reliability::Reliable,
+            max_blocking_ms: 50,
+            ..Qos::default()
+        };
         let (mut p, mut s) = r.pair(reliable.clone(), reliable);
         for v in 0..60 {
             send(&mut p, v);
@@ -277,7 +295,12 @@ conformance! {
     }
 
     fn a_reader_that_crawls_costs_one_wait_and_not_one_for_every_step(r: &Rig) {
-        let reliable = Qos { depth: 3, reliability: Reliability::Reliable, max_blocking_ms: 50, ..Qos::default() };
+        let reliable = Qos {
+            depth: 3,
+            reliability: Reliability::Reliable,
+            max_blocking_ms: 50,
+            ..Qos::default()
+        };
         let (mut p, mut s) = r.pair(reliable.clone(), reliable);
         for v in 0..4 {
             send(&mut p, v);
@@ -291,7 +314,12 @@ conformance! {
     }
 
     fn the_parts_of_an_age_add_up_also_when_the_publisher_had_to_wait(r: &Rig) {
-        let reliable = Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 20, ..Qos::default() };
+        let reliable = Qos {
+            depth: 1,
+            reliability: Reliability::Reliable,
+            max_blocking_ms: 20,
+            ..Qos::default()
+        };
         let (mut p, mut s) = r.pair(reliable.clone(), reliable);
         for v in 0..3 {
             let mut loan = p.loan(1).unwrap();
@@ -309,7 +337,12 @@ conformance! {
     }
 
     fn a_reliable_publisher_goes_on_as_soon_as_there_is_room(r: &Rig) {
-        let reliable = Qos { depth: 1, reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
+        let reliable = Qos {
+            depth: 1,
+            reliability: Reliability::Reliable,
+            max_blocking_ms: 60_000,
+            ..Qos::default()
+        };
         let (mut p, mut s) = r.pair(reliable.clone(), reliable);
         let reader = std::thread::spawn(move || {
             let mut got = Vec::new();
@@ -332,7 +365,9 @@ conformance! {
         let (mut p, mut s) = r.pair(depth(1), depth(1));
         // time: nothing is sent, so only the time-out ends it
         assert!(!s.wait(Some(Duration::from_millis(5)), WaitMode::Block).unwrap());
-        for mode in [WaitMode::Block, WaitMode::Spin, WaitMode::SpinThenBlock(Duration::from_micros(50))] {
+        for mode in
+            [WaitMode::Block, WaitMode::Spin, WaitMode::SpinThenBlock(Duration::from_micros(50))]
+        {
             wakes_a_waiting_reader(&mut p, &mut s, mode);
             assert!(receive(&mut s).is_some());
         }
@@ -380,11 +415,16 @@ conformance! {
         send(&mut p, 1);
         let held = s.latest().unwrap().unwrap();
         send(&mut p, 2);
-        assert!(s.latest().is_err_and(|e| e.to_string().contains("topic")), "one is all it may \
-             hold");
+        assert!(
+            s.latest().is_err_and(|e| e.to_string().contains("topic")),
+            "one is all it may hold"
+        );
         send(&mut p, 3);
         drop(held);
-        assert_eq!(s.latest().unwrap().map(|x| (x.payload().unwrap()[0], x.missed())), Some((3, 1)));
+        assert_eq!(
+            s.latest().unwrap().map(|x| (x.payload().unwrap()[0], x.missed())),
+            Some((3, 1))
+        );
     }
 
     fn two_publishers_are_merged_by_time(r: &Rig) {
@@ -394,7 +434,8 @@ conformance! {
         for v in 0..6 {
             send(if v % 2 == 0 { &mut p } else { &mut q }, v);
         }
-        let got: Vec<_> = std::iter::from_fn(|| receive(&mut s)).map(|(v, _, missed)| (v, missed)).collect();
+        let got: Vec<_> =
+            std::iter::from_fn(|| receive(&mut s)).map(|(v, _, missed)| (v, missed)).collect();
         assert_eq!(got, (0..6).map(|v| (v, 0)).collect::<Vec<_>>());
         send(&mut p, 10);
         send(&mut q, 11);
@@ -431,12 +472,17 @@ conformance! {
     }
 
     fn a_publisher_without_signs_of_life_is_lost_and_comes_back(r: &Rig) {
-        let qos = Qos { liveliness: driveline::types::Liveliness::ManualByTopic, lease_ms: Some(40), ..depth(1) };
+        let qos = Qos {
+            liveliness: driveline::types::Liveliness::ManualByTopic,
+            lease_ms: Some(40),
+            ..depth(1)
+        };
         let (mut p, mut s) = r.pair(qos.clone(), qos);
         send(&mut p, 1);
         until("lost", || matches!(s.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
-        until("reported to the \
-             publisher", || matches!(p.poll_event(), Some(EndpointEvent::LivelinessLost { .. })));
+        until("reported to the publisher", || {
+            matches!(p.poll_event(), Some(EndpointEvent::LivelinessLost { .. }))
+        });
         until("back", || {
             p.assert_liveliness();
             matches!(s.poll_event(), Some(EndpointEvent::LivelinessGained { .. }))
@@ -449,11 +495,16 @@ conformance! {
         let mut texts = Vec::new();
         until("refused at both ends", || {
             let events = [p.poll_event(), s.poll_event()];
-            texts.extend(events.into_iter().flatten().filter_map(|e| if let EndpointEvent::Refused { text } = e { Some(text) } else { None }));
+            texts.extend(events.into_iter().flatten().filter_map(|e| {
+                if let EndpointEvent::Refused { text } = e { Some(text) } else { None }
+            }));
             texts.len() >= 2
         });
         for text in texts {
-            assert!(text.contains("'topic'") && text.contains("json") && text.contains("raw"), "{text}");
+            assert!(
+                text.contains("'topic'") && text.contains("json") && text.contains("raw"),
+                "{text}"
+            );
         }
         assert_eq!((p.matched(), s.matched()), (0, 0));
     }
@@ -464,7 +515,9 @@ conformance! {
         let mut texts = Vec::new();
         until("refused at both ends", || {
             let events = [p.poll_event(), s.poll_event()];
-            texts.extend(events.into_iter().flatten().filter_map(|e| if let EndpointEvent::Refused { text } = e { Some(text) } else { None }));
+            texts.extend(events.into_iter().flatten().filter_map(|e| {
+                if let EndpointEvent::Refused { text } = e { Some(text) } else { None }
+            }));
             texts.len() >= 2
         });
         assert!(texts.iter().all(|t| t.contains("RELIABILITY")), "{texts:?}");
@@ -477,11 +530,18 @@ conformance! {
         let mut texts = Vec::new();
         until("refused at both ends", || {
             let events = [p.poll_event(), s.poll_event()];
-            texts.extend(events.into_iter().flatten().filter_map(|e| if let EndpointEvent::Refused { text } = e { Some(text) } else { None }));
+            texts.extend(events.into_iter().flatten().filter_map(|e| {
+                if let EndpointEvent::Refused { text } = e { Some(text) } else { None }
+            }));
             texts.len() >= 2
         });
-        for part in ["'topic'", "CHECKSUM", "offers none", "requests XXH3-64", "`qos.checksum: \
-             true` at the publisher"] {
+        for part in [
+            "'topic'",
+            "CHECKSUM",
+            "offers none",
+            "requests XXH3-64",
+            "`qos.checksum: true` at the publisher",
+        ] {
             assert!(texts.iter().all(|t| t.contains(part)), "{part} is missing: {texts:?}");
         }
         assert_eq!((p.matched(), s.matched()), (0, 0));
@@ -490,19 +550,26 @@ conformance! {
         send(&mut p, 4);
         let sample = s.take().unwrap().unwrap();
         assert_eq!(sample.payload().unwrap(), [4; 3]);
-        assert_eq!(sample.header().checksum.is_some(), r.reach == Reach::Host, "no bytes travel \
-             inside a process");
+        assert_eq!(
+            sample.header().checksum.is_some(),
+            r.reach == Reach::Host,
+            "no bytes travel inside a process"
+        );
     }
 
     fn matches_come_and_go_with_events(r: &Rig) {
         let (mut p, mut s) = r.pair(depth(1), depth(1));
-        until("reported to the \
-             subscription", || s.poll_event() == Some(EndpointEvent::Matched { peer: "sender".into() }));
-        until("reported to the \
-             publisher", || p.poll_event() == Some(EndpointEvent::Matched { peer: "receiver".into() }));
+        until("reported to the subscription", || {
+            s.poll_event() == Some(EndpointEvent::Matched { peer: "sender".into() })
+        });
+        until("reported to the publisher", || {
+            p.poll_event() == Some(EndpointEvent::Matched { peer: "receiver".into() })
+        });
         drop(p);
         until("unmatched", || s.matched() == 0);
-        until("told", || s.poll_event() == Some(EndpointEvent::Unmatched { peer: "sender".into() }));
+        until("told", || {
+            s.poll_event() == Some(EndpointEvent::Unmatched { peer: "sender".into() })
+        });
         let mut again = r.publisher(depth(1));
         until("matched again", || again.matched() == 1 && s.matched() == 1);
         send(&mut again, 9);

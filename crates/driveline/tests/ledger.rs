@@ -273,7 +273,9 @@ fn a_sample_that_waited_for_another_reach_counts_as_missed_when_its_publisher_is
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(
+        ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() }
+    )]
 
     #[test]
     fn every_sample_is_accounted_for_once(
@@ -306,8 +308,11 @@ proptest! {
         let (a, b) = (w.subscription("t", 2), w.subscription("t", 2));
         for i in 0..2 {
             let mut publisher = w.publisher(i, "t");
-            until("matched by both \
-                 inputs", || publisher.matched() == 2 && a.matched() == i + 1 && b.matched() == i + 1);
+            until(
+                "matched by both \
+                 inputs",
+                || publisher.matched() == 2 && a.matched() == i + 1 && b.matched() == i + 1,
+            );
             w.publishers.push(publisher);
             w.numbers.push(0);
         }
@@ -320,16 +325,20 @@ proptest! {
             trigger: Trigger::Any { on: vec![0], max_age: None },
             inputs: vec![("triggers".into(), a), ("read".into(), b)],
         };
-        let handle = executor.add_callback(options, move |call| {
-            let _ = call.read(1);
-            if keep {
-                keeps.lock().unwrap().extend(call.sample(0).cloned());
-            }
-        }).unwrap();
+        let handle = executor
+            .add_callback(options, move |call| {
+                let _ = call.read(1);
+                if keep {
+                    keeps.lock().unwrap().extend(call.sample(0).cloned());
+                }
+            })
+            .unwrap();
         for step in &steps {
             match step {
                 Step::Publish(i) => w.publish(*i),
-                Step::Take | Step::Latest => { executor.run_ready(); }
+                Step::Take | Step::Latest => {
+                    executor.run_ready();
+                }
                 Step::Release => kept.lock().unwrap().clear(),
                 Step::Advance => clock.advance(Duration::from_millis(u64::from(LIFESPAN_MS) + 1)),
                 Step::Restart(_) => {}
@@ -340,8 +349,12 @@ proptest! {
         }
         let inputs = handle.inputs();
         prop_assert_eq!(inputs[0].stats.superseded, 0);
-        prop_assert_eq!(inputs[1].stats.missed, 0, "of an input that does not trigger only the \
-             newest is wanted");
+        prop_assert_eq!(
+            inputs[1].stats.missed,
+            0,
+            "of an input that does not trigger only the \
+             newest is wanted"
+        );
         kept.lock().unwrap().clear();
         while executor.run_ready() > 0 {
             kept.lock().unwrap().clear();

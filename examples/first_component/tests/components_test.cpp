@@ -21,7 +21,7 @@ void expect(bool holds, const char* what) {
     ++failures;
 }
 
-void lane_tells_the_share_of_edges() {
+void lane_reports_the_share_of_edges() {
     auto test = ComponentTest::create("Lane").value();
     cv::Mat picture(120, 160, CV_8UC1, cv::Scalar(0));
     const auto share_of_edges = [&] {
@@ -58,7 +58,7 @@ void pattern_ends_after_its_pictures() {
 }  // namespace
 
 int main() {
-    lane_tells_the_share_of_edges();
+    lane_reports_the_share_of_edges();
     pattern_ends_after_its_pictures();
     return failures == 0 ? 0 : 1;
 }

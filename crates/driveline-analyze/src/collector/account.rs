@@ -8,17 +8,18 @@ use crate::records::{StageInput, StageRecord};
 use driveline_runtime::account::{Call, CallbackAccount, Record};
 use driveline_types::{MonotonicNs, SampleHeader};
 
-/// Most failures whose text is kept; all are counted.
+/// Maximum number of failures whose text is kept; all are counted.
 const MAX_FAILURES: usize = 20;
-/// Most connections that were refused whose text is kept.
+/// Maximum number of refused connections whose text is kept.
 const MAX_REFUSED: usize = 20;
-/// Most inputs of which it is kept that their samples were.
+/// Maximum number of inputs for which it is recorded that their component held as many samples as
+/// permitted.
 const MAX_KEPT: usize = 1_000;
-/// Most facts that are kept.
+/// Maximum number of facts kept.
 const MAX_FACTS: usize = 100;
-/// Most ends of services that are kept: far above any graph.
+/// Maximum number of service ends kept; far more than any graph has.
 const MAX_SERVICES: usize = 4_000;
-/// Most calls in flight that are kept: far above any graph.
+/// Maximum number of calls in flight kept; far more than any graph has.
 const MAX_IN_CALL: usize = 2_000;
 
 impl Collector {
@@ -126,8 +127,7 @@ impl Collector {
     }
 
     fn take_callback(&mut self, call: &CallbackAccount) {
-        // A module can say anything; what has not happened yet would make the run last for
-        // centuries.
+        // A module can send any time; one in the future could make the run last for centuries.
         let now = MonotonicNs::now().0;
         if call.start_ns > now
             || call.end_ns > now
@@ -259,8 +259,8 @@ mod tests {
         run.take("perception", &Record::Ready);
 
         let s = run.summary();
-        // One that arrived and two that did not: earlier samples are not known to belong to this
-        // run.
+        // One sample arrived and two did not. Whether earlier samples belong to this run is
+        // unknown.
         assert_eq!((s.frames_published, s.missed_by_triggers), (3, 2));
         assert_eq!(
             (s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed),

@@ -5,7 +5,7 @@ use super::Collector;
 use crate::backpressure::{BlockedOutput, Series};
 use driveline_types::TopicId;
 
-/// Outputs that had to wait, in the order of the graph's components.
+/// Returns the outputs that had to wait, in the order of the graph's components.
 pub(crate) fn summaries(run: &Collector) -> Vec<BlockedOutput> {
     let of = |((stage, output), series): (&(String, String), &Series)| {
         let blocked = series.before_restart.and(series.since);

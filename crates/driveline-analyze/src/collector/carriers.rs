@@ -6,12 +6,13 @@ use crate::records::{StageInput, StageRecord};
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, TopicId};
 
-/// Most pairs of origin and input that are kept of a stage: every input can carry every origin.
+/// Maximum number of pairs of origin and input kept for a stage: every input can carry every
+/// origin.
 const MAX_CARRIERS: usize = 512;
 
 impl StageSeries {
-    /// Notes, for each origin, which input brought the oldest data, by the rule of lineages: the
-    /// first of the oldest.
+    /// Notes, for each origin, which input brought the oldest data. Of equally old ones it is the
+    /// first, as in lineages.
     pub(crate) fn note_carriers(&mut self, record: &StageRecord<'_>) {
         let mut oldest: Vec<(TopicId, MonotonicNs, i64, &StageInput<'_>)> = Vec::with_capacity(4);
         for input in record.inputs {

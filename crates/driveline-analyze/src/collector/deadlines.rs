@@ -4,7 +4,7 @@
 use super::Collector;
 use crate::deadlines::{DeadlineSummary, PortEnd, Series};
 
-/// Ports that missed any, in the order of the graph's components, outputs first.
+/// Returns the ports that missed a deadline, in the order of the graph's components, outputs first.
 pub(crate) fn summaries(run: &Collector) -> Vec<DeadlineSummary> {
     let of =
         |((stage, end, port), series): (&(String, PortEnd, String), &Series)| DeadlineSummary {

@@ -5,12 +5,12 @@ use super::Collector;
 use crate::faults::{Fault, MAX_FAULTS, MissedByFault, Open};
 use driveline_types::{MonotonicNs, TopicId};
 
-/// Maximum number of breaches that are kept; all are counted.
+/// Maximum number of breaches kept; all are counted.
 const MAX_BREACHES: usize = 100;
 
 impl Collector {
-    /// A module did not keep to what the graph declares of it. `text` has the figure and the key,
-    /// `reaction` what happened then.
+    /// Notes that a module did not comply with its declaration in the graph. `text` has the figure
+    /// and the key, `reaction` the consequence.
     pub fn breach(&mut self, module: &str, text: &str, reaction: &str) {
         let at_s = self.first.map_or(0.0, |first| self.last.since(first).as_secs_f64());
         let (kept, more) = &mut self.faults.breaches;
@@ -21,8 +21,8 @@ impl Collector {
         }
     }
 
-    /// A module with these components has ended out of turn. The counters of its next process count
-    /// on top.
+    /// Notes that a module with these components has ended unexpectedly. The counters of its next
+    /// process are added to the earlier ones.
     pub fn fault(
         &mut self,
         module: &str,
@@ -39,7 +39,7 @@ impl Collector {
         let read = |topic: TopicId| {
             self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic.id() == topic))
         };
-        // A sample does not say who published it.
+        // A sample does not name its publisher.
         let shared = |topic: TopicId| {
             let mut others = self.facts.stages.iter().filter(|s| !components.contains(&s.name));
             others.any(|s| s.outputs.iter().any(|o| o.id() == topic))
@@ -84,15 +84,16 @@ impl Collector {
         self.faults.kept.push(open);
     }
 
-    /// The module of the newest fault is ready again, `after_ms` after its end.
+    /// Notes that the module of the newest fault is ready again, `after_ms` after its end.
     pub fn recovered(&mut self, module: &str, after_ms: f64) {
-        // Later restarts, together with another module, are not of this fault.
+        // Later restarts, together with another module, do not belong to this fault.
         if let Some(open) = self.faults.newest(module) {
             open.fault.ready_after_ms.get_or_insert(after_ms);
         }
     }
 
-    /// The module stays down: it was not ready again after its newest fault, if it has one.
+    /// Notes that the module stays down: it was not ready again after its newest fault, if it has
+    /// one.
     pub fn stays_down(&mut self, module: &str) {
         let newest = self.faults.newest(module);
         if let Some(open) = newest.filter(|open| open.fault.ready_after_ms.is_none()) {
@@ -100,7 +101,7 @@ impl Collector {
         }
     }
 
-    /// A process of these components was started: its counters count on top of those of its
+    /// Notes that a process of these components was started: its counters are added to those of its
     /// predecessor.
     pub fn process_started(&mut self, components: &[String], now: MonotonicNs) {
         for component in components {

@@ -94,8 +94,8 @@ fn a_fault_has_its_time_its_recovery_and_its_cost_at_each_input() {
         (faults[0].ready_after_ms, faults[0].first_sample_after_ms, &faults[0].missed),
         (Some(80.0), Some(102.0), &vec![missed])
     );
-    let line = "module 'perception' was killed by SIGKILL at 0.1 s; ready again after 80 ms, first sample after 102 ms; \
-                not received meanwhile: 4 of 'image' by lane";
+    let line = "module 'perception' was killed by SIGKILL at 0.1 s; ready again after 80 ms, first \
+                sample after 102 ms; not received meanwhile: 4 of 'image' by lane";
     assert_eq!(faults[0].line(), line);
 }
 

@@ -6,7 +6,7 @@ use crate::modes::{ComponentTransition, ModeSwitch};
 use driveline_runtime::launch::Event;
 use driveline_types::MonotonicNs;
 
-/// Maximum number of transitions of components that a switch keeps.
+/// Maximum number of component transitions kept for a switch.
 const MAX_TRANSITIONS: usize = 1_000;
 
 impl Collector {
@@ -29,7 +29,7 @@ impl Collector {
                 modes.open = modes.add(switch(from.clone(), mode, cause));
             }
             Event::ModeRefused { mode, cause, why } => {
-                // What belongs to the switch before may still come.
+                // Events of the previous switch may still come.
                 modes.add(ModeSwitch {
                     failed: vec![format!("refused: {why}")],
                     ..switch(None, mode, cause)

@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// Maximum number of series with their own colour; more could not be distinguished.
 pub(super) const MAX_SERIES: usize = 6;
 
-/// Style of an axis.
+/// An axis: its scale and labels.
 pub(super) struct Axis<'a> {
     pub(super) scale: Scale,
     pub(super) title: &'a str,
@@ -43,12 +43,12 @@ impl<'a> Chart<'a> {
         self.height - BOTTOM - self.y.scale.place(y) * (self.height - TOP - BOTTOM)
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub(super) fn line(&mut self, series: usize, points: impl Iterator<Item = (f64, f64)>) {
         self.path(series, points, Shape::Straight);
     }
 
-    /// A line that keeps its value until the next point.
+    /// Draws a line that keeps its value until the next point.
     pub(super) fn steps(&mut self, series: usize, points: impl Iterator<Item = (f64, f64)>) {
         self.path(series, points, Shape::Steps);
     }
@@ -88,7 +88,7 @@ impl<'a> Chart<'a> {
         );
     }
 
-    /// The finished picture; `name` is what a screen reader says.
+    /// Returns the finished picture; `name` is its text for screen readers.
     pub(super) fn finish(self, name: &str) -> String {
         let (w, h) = (self.width, self.height);
         let mut axes = String::new();
@@ -147,14 +147,14 @@ pub(super) struct Row {
     pub(super) emphasised: bool,
     /// Class and length of each part.
     pub(super) parts: Vec<(&'static str, f64)>,
-    /// Written behind the bar.
+    /// Text behind the bar.
     pub(super) end: String,
 }
 
-/// Lying bars, each made of parts, on one scale from zero. Not a picture but lines of text, so that
-/// a narrow page can put the words above their bar instead of cutting them off.
+/// Returns horizontal stacked bars on one scale from zero. They are not a picture but lines of
+/// text, so that a narrow page can put the words above their bar instead of cutting them off.
 pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, name: &str) -> String {
-    // A part below zero has no length; the figures show it.
+    // A negative part has no length; the figures show it.
     let longest =
         rows.iter().map(|r| r.parts.iter().map(|p| p.1.max(0.0)).sum::<f64>()).fold(0.0, f64::max);
     let scale = Scale::exactly(0.0, longest);
@@ -165,7 +165,7 @@ pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, nam
             .parts
             .iter()
             .map(|&(class, length)| (class, length, scale.place(length) * 100.0))
-            // What is too thin to be seen would only push the others.
+            // Parts too thin to be seen would only displace the others.
             .filter(|(.., percent)| *percent > 0.005)
             .map(|(class, length, percent)| {
                 let hint = escape(&part_hint(class, length));

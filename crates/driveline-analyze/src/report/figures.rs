@@ -11,9 +11,9 @@ use crate::summary::{EndToEnd, Split, Summary};
 use driveline_types::MonotonicNs;
 use std::fmt::Write;
 
-/// Most stages that get a histogram of their own.
+/// Maximum number of stages with a histogram of their own.
 const MAX_HISTOGRAMS: usize = 12;
-/// Points of a curve, or stretches of time in a timeline: more could not be seen.
+/// Number of points of a curve, or of intervals in a timeline: more could not be distinguished.
 const RESOLUTION: usize = 300;
 const BINS_PER_DECADE: f64 = 12.0;
 
@@ -23,7 +23,7 @@ const PARTS: [(&str, &str); 3] = [
     ("idle", "waiting (idle)"),
 ];
 
-/// Parts of the data's age at the end of each stage; sinks with their percentiles.
+/// Draws the parts of the data's age at the end of each stage, with percentiles for sinks.
 pub(super) fn age_split(summary: &Summary) -> Option<String> {
     let row = |e: &EndToEnd, what: &str, split: &Split, emphasised: bool| Row {
         label: format!("{} → {}{what}", e.origin, e.stage),
@@ -60,7 +60,7 @@ pub(super) fn age_split(summary: &Summary) -> Option<String> {
     )
 }
 
-/// Transmission and processing of each stage, side by side on one logarithmic axis.
+/// Draws transmission and processing of each stage, side by side on one logarithmic axis.
 pub(super) fn histograms(run: &Collector) -> Option<String> {
     let stages: Vec<_> =
         run.stages_in_order().into_iter().filter(|(_, s)| !s.processing.is_empty()).collect();
@@ -127,7 +127,7 @@ pub(super) fn histograms(run: &Collector) -> Option<String> {
     Some(out)
 }
 
-/// Share of transmissions that were at most this long, one curve for each stage.
+/// Draws the share of transmissions of at most a given duration, one curve for each stage.
 pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
     let mut stages: Vec<(&str, Vec<(i64, u64)>)> = run
         .stages_in_order()
@@ -138,7 +138,7 @@ pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
     if stages.is_empty() {
         return None;
     }
-    // The slowest tails are what one looks for.
+    // Readers look for the slowest tails.
     stages.sort_by_key(|(_, s)| {
         let n = s.iter().map(|(_, count)| count).sum();
         std::cmp::Reverse(Rank::P99.index(n).and_then(|rank| value_at(s, rank)))
@@ -168,7 +168,8 @@ pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
     let key = legend(stages.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), *name)));
     let note = if total > MAX_SERIES {
         format!(
-            "<p class=note>The {MAX_SERIES} components with the slowest tails of {total} are shown.</p>"
+            "<p class=note>The {MAX_SERIES} components with the slowest tails of {total} are \
+             shown.</p>"
         )
     } else {
         String::new()
@@ -176,7 +177,7 @@ pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
     Some(key + &picture + &note)
 }
 
-/// Age at the sinks over the run: the span of each stretch of time.
+/// Draws the age at the sinks over the run: lowest and highest value of each interval.
 pub(super) fn age_timeline(run: &Collector) -> Option<String> {
     let start = run.first?;
     let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
@@ -214,7 +215,7 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
     );
     for (i, (_, points)) in series.iter().enumerate() {
         let stretches = stretches(points, span);
-        // Down and up again within a stretch shows its span at any length of run.
+        // Drawing down and up again within an interval shows its range for any length of run.
         chart.line(i, stretches.iter().flat_map(|s| [(s.at, s.least / 1e3), (s.at, s.most / 1e3)]));
     }
     if let [(name, points)] = series.as_slice() {
@@ -234,7 +235,7 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
     Some(key + &chart.finish("Age of the sensor data at the sinks over time"))
 }
 
-/// Samples missed until then, for the inputs that missed any.
+/// Draws the number of missed samples over time, for the inputs that missed any.
 pub(super) fn missed_timeline(run: &Collector) -> Option<String> {
     let start = run.first?;
     let mut inputs: Vec<(String, &Growth)> = Vec::new();
@@ -285,7 +286,8 @@ fn values(stage: &StageSeries) -> impl Iterator<Item = f64> {
     both.into_iter().flat_map(Series::weighted).map(|(ns, _)| us(ns))
 }
 
-/// The value of the sample at a rank, counted from 0, of values in rising order with their counts.
+/// Returns the value of the sample at a rank, counted from 0, from values in rising order with
+/// their counts.
 fn value_at(samples: &[(i64, u64)], rank: u64) -> Option<i64> {
     let mut below = 0;
     let found = samples.iter().find(|(_, count)| {
@@ -305,8 +307,8 @@ struct Stretch {
     most: f64,
 }
 
-/// Least and greatest value in each of [`RESOLUTION`] equal stretches that has any. `points` are
-/// sorted by time.
+/// Returns the lowest and highest value in each of [`RESOLUTION`] equal intervals that contains a
+/// point. `points` are sorted by time.
 fn stretches(points: &[(f64, f64)], span: f64) -> Vec<Stretch> {
     let width = (span / RESOLUTION as f64).max(f64::MIN_POSITIVE);
     let mut out: Vec<Stretch> = Vec::new();

@@ -8,8 +8,8 @@ use crate::quantiles::Quantiles;
 use crate::summary::{EndToEnd, SubscriptionSummary, Summary};
 use std::fmt::Write;
 
-/// That the run did not end as it should, that calls failed or that work was not done; nothing
-/// after a good run.
+/// Returns the warnings that the run did not end as it should, that calls failed or that work was
+/// not done; empty after a good run.
 pub(super) fn banner(s: &Summary) -> String {
     let failed: String = s.failed_of().iter().map(|f| format!("<br>{}", escape(f))).collect();
     let problems: String =
@@ -22,34 +22,39 @@ pub(super) fn banner(s: &Summary) -> String {
                 .map(|h| format!("<br><small>{}</small>", sentence(h)))
                 .collect::<String>();
             format!(
-                "<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}{problems}</p>",
+                "<p class='notice failed' role=alert><b>This run failed.</b> \
+                 {}{help}{failed}{problems}</p>",
                 sentence(&e.text)
             )
         }
         _ if !failed.is_empty() => format!(
-            "<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}{problems}</p>"
+            "<p class='notice failed' role=alert><b>Calls failed in this \
+             run.</b>{failed}{problems}</p>"
         ),
         _ if !problems.is_empty() => {
             format!(
-                "<p class='notice failed' role=alert><b>This run did not do all of its work.</b>{problems}</p>"
+                "<p class='notice failed' role=alert><b>This run did not do all of its \
+                 work.</b>{problems}</p>"
             )
         }
         _ => String::new(),
     }
 }
 
-/// The end that decides when the vehicle reacts: the slowest.
+/// Returns the slowest sink, which decides when the vehicle reacts.
 fn slowest(s: &Summary) -> Option<&EndToEnd> {
     s.end_to_end.iter().max_by(|a, b| a.age_us.p50.total_cmp(&b.age_us.p50))
 }
 
 /// Answers the reader's main question in one or two sentences.
 pub(super) fn answer(s: &Summary) -> String {
-    let question = "How old is what the sensors saw when the last component has used it, and where did that time go?";
+    let question = "How old is what the sensors saw when the last component has used it, and where \
+                    did that time go?";
     let text = match slowest(s) {
         None => "No component has finished with data that descends from a sensor.".to_owned(),
         Some(e) => {
-            // Means: what one sample near the median waited for is chance, and means add up.
+            // Uses means, because they add up, and the waits of the one sample at the median are
+            // random.
             let mut parts = [
                 ("computation", e.mean.computation_us),
                 ("waiting", e.mean.idle_us),
@@ -59,7 +64,8 @@ pub(super) fn answer(s: &Summary) -> String {
             let parts = parts.map(|(what, us)| format!("{} {what}", duration(us)));
             let [first, second, third] = &parts;
             format!(
-                "<b>{}</b> at {}, counted from {} (median of {}; 99 % within {}{}). On average {first}, {second} and {third}.",
+                "<b>{}</b> at {}, counted from {} (median of {}; 99 % within {}{}). On average \
+                 {first}, {second} and {third}.",
                 duration(e.age_us.p50),
                 escape(&e.stage),
                 escape(&e.origin),
@@ -90,7 +96,9 @@ fn missed(s: &Summary) -> String {
     let uncalled = s.uncalled().map(|text| format!(" {text}.")).unwrap_or_default();
     let unknown = match triggers().map(|x| x.uncounted).fold(0, u64::saturating_add) {
         0 => String::new(),
-        _ => " How many samples were lost on the way from other hosts is not known in full: see the notes.".to_owned(),
+        _ => " How many samples were lost on the way from other hosts is not known in full: see \
+              the notes."
+            .to_owned(),
     };
     let missed = match most {
         None if all == 0
@@ -104,7 +112,8 @@ fn missed(s: &Summary) -> String {
         }
         None => " Every sample that was to be worked on was worked on.".to_owned(),
         Some(most) => format!(
-            " {} of {} samples that were to be worked on were not (newer ones had come, or they were lost on the way): {} of them at {}.",
+            " {} of {} samples that were to be worked on were not (newer ones had come, or they \
+             were lost on the way): {} of them at {}.",
             grouped(s.missed_by_triggers.saturating_add(s.lost_by_triggers) as f64),
             grouped(all as f64),
             grouped(lost(most) as f64),
@@ -128,8 +137,7 @@ fn few(q: &Quantiles) -> &'static str {
     if q.p99_n_too_small { ", of few samples" } else { "" }
 }
 
-/// A figure: what it is, what explains it beneath, and what it means exactly, for those who point
-/// at it.
+/// A figure with its name, an explanation below it, and its exact definition as a hint.
 struct Card {
     value: String,
     label: String,
@@ -137,7 +145,7 @@ struct Card {
     meaning: &'static str,
 }
 
-/// The figures that count most.
+/// Returns the most important figures.
 pub(super) fn cards(s: &Summary) -> String {
     let mut all = Vec::new();
     let mut card = |value: String, label: String, detail: String, meaning| {
@@ -154,7 +162,9 @@ pub(super) fn cards(s: &Summary) -> String {
                 duration(e.age_us.max),
                 duration(e.newest_age_us.p50)
             ),
-            "Age of the oldest sensor data in a result: from the moment the data was valid until this component was done with it. Where a component joins data of different times, the newest of them is younger.",
+            "Age of the oldest sensor data in a result: from the moment the data was valid until \
+             this component was done with it. Where a component joins data of different times, the \
+             newest of them is younger.",
         );
         if let Some(d) = e.reaction_distance {
             card(
@@ -178,7 +188,9 @@ pub(super) fn cards(s: &Summary) -> String {
                 duration(e.mean.computation_us),
                 duration(e.mean.idle_us)
             ),
-            "Communication: from publishing a sample to the start of the callback that it triggers, and conversions of messages. Waiting: data lay ready until something else had it read.",
+            "Communication: from publishing a sample to the start of the callback that it \
+             triggers, and conversions of messages. Waiting: data lay ready until something else \
+             had it read.",
         );
     }
     let rate = if s.duration_s > 0.0 { s.frames_published as f64 / s.duration_s } else { 0.0 };
@@ -201,7 +213,8 @@ pub(super) fn cards(s: &Summary) -> String {
         grouped(missed as f64),
         "samples not worked on".to_owned(),
         format!(
-            "{} of the samples that were to start a component; newer ones had arrived, or they were lost on the way{}",
+            "{} of the samples that were to start a component; newer ones had arrived, or they \
+             were lost on the way{}",
             percent(missed as f64, missed.saturating_add(received) as f64),
             match (s.unread_by_triggers, s.not_read_by_triggers) {
                 (0, 0) => "",
@@ -209,7 +222,8 @@ pub(super) fn cards(s: &Summary) -> String {
                 _ => ", or a process that was to read them had been killed",
             }
         ),
-        "The newest sample wins: a component that is slower than its source skips what it has no time for. Samples of inputs that start nothing are not counted here; see Subscriptions.",
+        "The newest sample wins: a component that is slower than its source skips what it has no \
+         time for. Samples of inputs that start nothing are not counted here; see Subscriptions.",
     );
     if s.failed() > 0 {
         card(
@@ -221,13 +235,18 @@ pub(super) fn cards(s: &Summary) -> String {
     }
     let cards = all.iter().fold(String::new(), |mut out, c| {
         let (label, detail, meaning) = (escape(&c.label), escape(&c.detail), escape(c.meaning));
-        let _ = write!(out, "<div class=card title='{meaning}'><b>{}</b><span>{label}</span><small>{detail}</small></div>", c.value);
+        let _ = write!(
+            out,
+            "<div class=card title='{meaning}'><b>{}</b><span>{label}</span>\
+             <small>{detail}</small></div>",
+            c.value
+        );
         out
     });
     format!("<div class=cards>{cards}</div>")
 }
 
-/// Remarks for the reader. Only limitations of the figures are in a box.
+/// Returns remarks for the reader. Only limitations of the figures are in a box.
 pub(super) fn remarks(s: &Summary) -> Option<String> {
     let items = |all: &mut dyn Iterator<Item = String>| {
         all.map(|text| format!("<li>{text}</li>")).collect::<String>()
@@ -239,7 +258,7 @@ pub(super) fn remarks(s: &Summary) -> Option<String> {
         format!("<div class=notice><ul>{limits}</ul></div>")
     };
     let facts = s.facts.iter().map(|f| {
-        // A component named after its note is named once.
+        // If component and note have the same name, show it once.
         let about =
             if f.name == f.component { String::new() } else { format!(", {}", escape(&f.name)) };
         format!("<b>{}</b>{about}: {}", escape(&f.component), escape(&f.text))

@@ -337,7 +337,7 @@ fn the_answer_comes_first_and_remarks_after_the_picture() {
 }
 
 #[test]
-fn nobody_claims_that_every_sample_was_worked_on_where_a_process_was_killed() {
+fn a_report_after_a_kill_does_not_claim_that_every_sample_was_worked_on() {
     let topic: TopicName = "image".parse().unwrap();
     let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };
     let lane = StageFacts { name: "lane".into(), inputs: vec![input], outputs: vec![] };
@@ -374,7 +374,7 @@ fn nobody_claims_that_every_sample_was_worked_on_where_a_process_was_killed() {
 }
 
 #[test]
-fn samples_lost_on_the_way_and_unknown_counts_are_told() {
+fn samples_lost_on_the_way_and_unknown_counts_are_reported() {
     let topic: TopicName = "image".parse().unwrap();
     let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };
     let lane = StageFacts { name: "lane".into(), inputs: vec![input], outputs: vec![] };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Axes: from values to places, with round ticks; and numbers as people read them.
+//! Axes, which map values to positions and have round ticks, and the formatting of numbers.
 
 use driveline_terminal::figures::{digits, in_unit};
 
@@ -10,7 +10,7 @@ pub(super) enum Scale {
         min: f64,
         max: f64,
     },
-    /// Decades; both bounds are positive.
+    /// Logarithmic; both bounds are positive.
     Log {
         min: f64,
         max: f64,
@@ -18,14 +18,15 @@ pub(super) enum Scale {
 }
 
 impl Scale {
-    /// From zero to a round number at or above `max`.
+    /// Returns a scale from zero to a round number at or above `max`.
     pub(super) fn from_zero(max: f64) -> Self {
         let max = if max > 0.0 && max.is_finite() { max } else { 1.0 };
         let step = round_step(max / 4.0);
         Self::Linear { min: 0.0, max: (max / step).ceil() * step }
     }
 
-    /// Holds `min` and `max`, from zero or a round number below it to a round number above it.
+    /// Returns a scale that contains `min` and `max`, from zero or a round number below it to a
+    /// round number above it.
     pub(super) fn around_zero(min: f64, max: f64) -> Self {
         let (min, max) = (
             if min.is_finite() { min.min(0.0) } else { 0.0 },
@@ -39,13 +40,13 @@ impl Scale {
         }
     }
 
-    /// Exactly this range; for time, whose end is wherever the run ended.
+    /// Returns a scale with exactly this range; for time, which ends with the run.
     pub(super) fn exactly(min: f64, max: f64) -> Self {
         Self::Linear { min, max: if max > min { max } else { min + 1.0 } }
     }
 
-    /// Makes a scale over at least one decade that contains `values`; values up to zero are
-    /// skipped.
+    /// Returns a logarithmic scale over at least one decade that contains `values`; values up to
+    /// zero are skipped.
     pub(super) fn log_around(values: impl Iterator<Item = f64>) -> Self {
         let (min, max) = values
             .filter(|v| *v > 0.0 && v.is_finite())
@@ -67,7 +68,7 @@ impl Scale {
         if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Values that get a line and a label.
+    /// Returns the values that get a line and a label.
     pub(super) fn ticks(self) -> Vec<f64> {
         match self {
             Self::Linear { min, max } => {
@@ -91,7 +92,7 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at or above `rough`.
+/// Returns 1, 2 or 5 times a power of ten, at or above `rough`.
 fn round_step(rough: f64) -> f64 {
     if rough > 0.0 && rough.is_finite() { nice_above(rough) } else { 1.0 }
 }
@@ -110,14 +111,14 @@ fn nice_below(value: f64) -> f64 {
     [5.0, 2.0, 1.0].into_iter().map(|m| m * base).find(|&c| c <= value * 1.0001).unwrap_or(base)
 }
 
-/// A duration with its unit and three significant digits, shorter than `duration_us`: axes and
-/// sentences line up nothing.
+/// Formats a duration with its unit and three significant digits. It is shorter than the form of
+/// `duration_us`, because axes and sentences need no alignment.
 pub(super) fn duration(us: f64) -> String {
     let (value, unit) = in_unit(us);
     format!("{} {unit}", significant(value))
 }
 
-/// Three significant digits, without an exponent.
+/// Formats a number with three significant digits, without an exponent.
 pub(super) fn significant(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -126,7 +127,7 @@ pub(super) fn significant(value: f64) -> String {
     }
 }
 
-/// A share of a whole; 0 % of nothing, and none of what is below zero.
+/// Returns a part as a percentage of a whole: `0 %` if the whole is 0, and `– %` if it is negative.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     match whole {
         w if w > 0.0 => format!("{} %", significant(part / whole * 100.0)),
@@ -135,7 +136,7 @@ pub(super) fn percent(part: f64, whole: f64) -> String {
     }
 }
 
-/// A whole number with thin spaces between thousands.
+/// Formats a whole number with thin spaces between thousands.
 pub(super) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut out = String::from(if value <= -0.5 { "−" } else { "" });
@@ -184,7 +185,13 @@ mod tests {
     proptest! {
         #[test]
         fn every_scale_is_usable(a in -1e3f64..1e12, b in 1e-3f64..1e12) {
-            for scale in [Scale::from_zero(a), Scale::around_zero(-b, a), Scale::around_zero(a - b, a), Scale::log_around([a, b].into_iter()), Scale::exactly(0.0, a)] {
+            for scale in [
+                Scale::from_zero(a),
+                Scale::around_zero(-b, a),
+                Scale::around_zero(a - b, a),
+                Scale::log_around([a, b].into_iter()),
+                Scale::exactly(0.0, a),
+            ] {
                 let ticks = scale.ticks();
                 prop_assert!((2..=25).contains(&ticks.len()), "{scale:?} {ticks:?}");
                 prop_assert!(ticks.windows(2).all(|w| w[0] < w[1]));

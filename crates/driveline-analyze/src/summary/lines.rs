@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines of a summary for people.
+//! Lines of a summary, as text for people.
 
 use super::Summary;
 use crate::backpressure::BlockedOutput;
@@ -9,7 +9,7 @@ use driveline_terminal::figures::duration_us;
 /// Maximum number of outputs and timers that a line names.
 const MAX_NAMED: usize = 4;
 
-/// The first few of a list, and how many more there are.
+/// Returns the first few entries of a list, and the number of the others.
 fn few(all: &[String]) -> String {
     let named = all.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
     match all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
@@ -48,7 +48,8 @@ impl Summary {
         let outputs: Vec<_> = outputs.iter().map(one).collect();
         (!outputs.is_empty()).then(|| {
             format!(
-                "blocked in publish: {}; this time is part of the publisher's processing and of the readers' communication",
+                "blocked in publish: {}; this time is part of the publisher's processing and of \
+                 the readers' communication",
                 few(&outputs)
             )
         })
@@ -66,7 +67,8 @@ impl Summary {
         let stages: Vec<_> = self.stages.iter().filter_map(of).collect();
         (!stages.is_empty()).then(|| {
             format!(
-                "timer ticks without a call (overruns): {}; the call before them took longer than the period",
+                "timer ticks without a call (overruns): {}; the call before them took longer than \
+                 the period",
                 few(&stages)
             )
         })

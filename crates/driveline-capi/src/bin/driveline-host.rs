@@ -15,13 +15,13 @@ use std::process::ExitCode;
 
 type HostMain = unsafe extern "C" fn(argc: c_int, argv: *const *const c_char) -> c_int;
 
-/// Exit status when the library is missing or not one.
+/// Exit status if the library is missing or invalid.
 const UNUSABLE: u8 = 69;
 
 /// Name of the library for the dynamic linker.
 const SONAME: &str = "libdriveline.so.0";
 
-/// From the directory of the program.
+/// Candidate places of the library, relative to the directory of the program.
 const PLACES: [&str; 4] = [
     "libdriveline.so",
     "../lib/libdriveline.so.0",
@@ -44,8 +44,7 @@ fn run() -> Result<c_int, String> {
     let program = std::env::current_exe()
         .map_err(|e| format!("cannot find out where this program is: {e}"))?;
     let path = library_next_to(&program);
-    // SAFETY: the library is the one that this program was built or installed with; its
-    // initialisers are Rust's.
+    // SAFETY: this program was built or installed with this library; its initialisers are Rust's.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| {
         let reason =
             std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);

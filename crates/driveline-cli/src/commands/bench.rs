@@ -152,8 +152,10 @@ mod tests {
     fn what_is_described_can_be_completed() {
         let text = r#"{"name": "driveline-bench", "about": "Measure", "arguments": [], "commands": [
             {"name": "run", "about": "Measure experiments", "commands": [], "arguments": [
-                {"name": "what", "long": null, "short": null, "about": "Experiments", "takes_value": true, "is_many": true, "values": ["S1"]},
-                {"name": "json", "long": "json", "short": null, "about": null, "takes_value": false, "is_many": false, "values": []}]}]}"#;
+                {"name": "what", "long": null, "short": null, "about": "Experiments",
+                 "takes_value": true, "is_many": true, "values": ["S1"]},
+                {"name": "json", "long": "json", "short": null, "about": null,
+                 "takes_value": false, "is_many": false, "values": []}]}]}"#;
         let command = built(serde_json::from_str(text).unwrap());
         command.clone().debug_assert();
         let run = command.find_subcommand("run").unwrap();

@@ -53,7 +53,10 @@ impl Deployed {
         check::check(graph, &plan, &engine).into_iter().for_each(|d| mistakes.push(d));
         if mistakes.errors() > 0 {
             if screen.json {
-                screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": mistakes.iter().collect::<Vec<_>>() }));
+                screen.print_json_line(&json!({
+                    "kind": "diagnostics",
+                    "diagnostics": mistakes.iter().collect::<Vec<_>>()
+                }));
             } else {
                 screen.print_error(&mistakes.render(screen.errors()));
             }

@@ -483,9 +483,10 @@ mod tests {
             ["host 'trunk.01': 3 acknowledgements dropped: too many waited on the way to it\n"]
         );
         let both = HostReport { problem: Some("of another version".into()), ..host(1) };
-        assert!(
-            matches!(remarks(&both).as_slice(), [problem, dropped] if problem.contains("cannot be served") && dropped.contains("1 ack"))
-        );
+        assert!(matches!(
+            remarks(&both).as_slice(),
+            [problem, dropped] if problem.contains("cannot be served") && dropped.contains("1 ack")
+        ));
     }
 
     #[test]

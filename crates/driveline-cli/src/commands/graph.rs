@@ -40,7 +40,10 @@ pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
         }
         if screen.json {
             let list: Vec<_> = loaded.diagnostics.iter().collect();
-            verdicts.push(json!({ "graph": file, "valid": errors == 0, "errors": errors, "warnings": warnings, "diagnostics": list }));
+            verdicts.push(json!({
+                "graph": file, "valid": errors == 0, "errors": errors,
+                "warnings": warnings, "diagnostics": list
+            }));
         } else {
             screen.print(&loaded.diagnostics.render(screen.colour));
             screen.print(&format!("{}: {}\n", file.display(), verdict(&loaded, screen)));

@@ -175,7 +175,8 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
     if screen.json {
         let entry = |(name, e): (&&str, &Ends<'_>)| {
             json!({
-                "topic": name, "type": e.type_name(), "publishers": e.publishers.len(), "subscriptions": e.subscriptions.len(),
+                "topic": name, "type": e.type_name(), "publishers": e.publishers.len(),
+                "subscriptions": e.subscriptions.len(),
                 "published": e.published(), "missed": e.missed(),
             })
         };
@@ -257,8 +258,10 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
             .iter()
             .map(|(p, i)| json!({ "process": process(p), "subscription": i }))
             .collect();
-        return screen
-            .print_json(&json!({ "topic": topic, "type": ends.type_name(), "publishers": publishers, "subscriptions": subscriptions }));
+        return screen.print_json(&json!({
+            "topic": topic, "type": ends.type_name(), "publishers": publishers,
+            "subscriptions": subscriptions
+        }));
     }
     let mut out = format!("{}\n", screen.paint("1", &cut(topic, NAME)));
     let schemas: BTreeMap<_, _> = ends
@@ -496,7 +499,10 @@ fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) -> usize {
             // The runtime's description of a process is JSON; any other text is shown unchanged.
             let about = serde_json::from_str::<serde_json::Value>(&process.description)
                 .unwrap_or_else(|_| json!(process.description));
-            json!({ "node": node, "process": process.name, "pid": pid, "publishes": publishes, "subscribes": subscribes, "about": about })
+            json!({
+                "node": node, "process": process.name, "pid": pid, "publishes": publishes,
+                "subscribes": subscribes, "about": about
+            })
         };
         screen.print_json(&nodes.iter().map(entry).collect::<Vec<_>>());
         return nodes.len();

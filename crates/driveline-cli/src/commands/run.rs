@@ -51,8 +51,8 @@ const MAX_PROBLEMS: usize = 8;
 const ATTACHED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Explains the figures of what was not received.
-const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only \
-     the newest was wanted, when something else triggered";
+const MISSED: &str = "missed: it should have triggered the component, but newer samples took its \
+                      place; superseded: only the newest was wanted, when something else triggered";
 
 pub(crate) fn run(arguments: &Run, screen: &Screen) -> u8 {
     match prepared(arguments, screen) {
@@ -86,7 +86,9 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         return Ok(ended_before_its_start(screen));
     }
     if screen.json && graph.is_none() {
-        screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
+        screen.print_json_line(
+            &json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() })
+        );
     } else {
         screen.print_error(&diagnostics.render(screen.errors()));
     }
@@ -218,7 +220,8 @@ fn writable(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
     if std::fs::metadata(directory).is_ok_and(|m| !m.is_dir()) {
         return Err(format!(
-            "--report {shown}: this is a file; name the directory into which report.html and summary.json are to go"
+            "--report {shown}: this is a file; name the directory into which report.html and \
+             summary.json are to go"
         ));
     }
     std::fs::create_dir_all(directory)
@@ -351,7 +354,8 @@ fn never(
     }
     if topics.is_empty() {
         return format!(
-            "{component} was never called: samples came, and none of them triggered it (`trigger:` and its limits in the graph file)"
+            "{component} was never called: samples came, and none of them triggered it (`trigger:` \
+             and its limits in the graph file)"
         );
     }
     let topics: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
@@ -360,7 +364,8 @@ fn never(
         (false, true) if cut_off => " before the work of other components was cut off",
         (false, true) => ", and calls of other components failed",
         (false, false) => {
-            "; while a run goes on, `driveline topic list` shows who publishes here, and `driveline gateway list --explain` what other hosts send"
+            "; while a run goes on, `driveline topic list` shows who publishes here, and \
+             `driveline gateway list --explain` what other hosts send"
         }
     };
     format!("{component} was never called: nothing came on topic {}{why}", topics.join(" and "))
@@ -419,7 +424,8 @@ fn runs_already(alive: &[(String, u32)], directory: bool) -> Option<String> {
             let all: Vec<_> =
                 several.iter().map(|(module, pid)| format!("'{module}' (process {pid})")).collect();
             format!(
-                "modules of this graph run already: {}; `driveline stop` ends a run, and where its launcher is gone: {how}, or {another}",
+                "modules of this graph run already: {}; `driveline stop` ends a run, and where its \
+                 launcher is gone: {how}, or {another}",
                 all.join(", ")
             )
         }
@@ -578,8 +584,10 @@ impl<'a> Show<'a> {
             self.has_figures() && (summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE);
         if self.screen.json {
             let json = serde_json::to_value(&summary).map_err(|e| e.to_string())?;
-            self.screen
-                .print_json_line(&json!({ "kind": "end", "end": format!("{text}{undone}"), "exit_code": code, "killed": outcome.killed, "summary": json }));
+            self.screen.print_json_line(&json!({
+                "kind": "end", "end": format!("{text}{undone}"), "exit_code": code,
+                "killed": outcome.killed, "summary": json
+            }));
         } else if any {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);

@@ -43,7 +43,8 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
     if screen.json {
         let entry = |(name, e): (&&str, &Ends<'_>)| {
             json!({
-                "service": name, "request": e.request, "response": e.response, "servers": e.servers, "requests": e.requests,
+                "service": name, "request": e.request, "response": e.response, "servers": e.servers,
+                "requests": e.requests,
                 "clients": e.clients, "responses": e.responses,
             })
         };

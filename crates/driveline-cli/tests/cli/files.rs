@@ -310,7 +310,12 @@ fn a_missing_bench_program_is_reported_with_the_command_to_build_it() {
 
 #[test]
 fn completion_offers_what_bench_describes() {
-    let text = r#"test "$1" = command-line && echo '{"name": "driveline-bench", "about": "Measure", "arguments": [], "commands": [{"name": "link", "about": "A link", "commands": [], "arguments": [{"name": "peers", "long": "peers", "short": null, "about": "Others", "takes_value": true, "is_many": true, "values": ["cyclonedds"]}]}]}'"#;
+    let text = concat!(
+        r#"test "$1" = command-line && echo '{"name": "driveline-bench", "about": "Measure", "#,
+        r#""arguments": [], "commands": [{"name": "link", "about": "A link", "commands": [], "#,
+        r#""arguments": [{"name": "peers", "long": "peers", "short": null, "about": "Others", "#,
+        r#""takes_value": true, "is_many": true, "values": ["cyclonedds"]}]}]}'"#,
+    );
     let (_dir, command) = with_program("driveline-bench", text);
     for shell in ["bash", "zsh", "fish"] {
         let mut completion = std::process::Command::new(&command);

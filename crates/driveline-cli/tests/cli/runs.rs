@@ -115,7 +115,8 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_reported_at_the_end() {
         serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
             .unwrap();
     let failed = |stage: &str| {
-        summary["stages"].as_array().unwrap().iter().find(|s| s["stage"] == stage).unwrap()["failed"].clone()
+        let stages = summary["stages"].as_array().unwrap();
+        stages.iter().find(|s| s["stage"] == stage).unwrap()["failed"].clone()
     };
     assert_eq!(
         (failed("counter"), failed("relay"), failed("printer")),

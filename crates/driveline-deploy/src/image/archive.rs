@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Images as files that every engine loads (`docker save` format): layers, a configuration, and a
-//! list of both. No byte depends on when or where they were made.
+//! list of both. No byte depends on the time or place of their creation.
 
 use crate::{COMPONENTS_IN_IMAGE, HOST_IN_IMAGE};
 use serde_json::json;
@@ -13,11 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tar::{Builder, EntryType, Header};
 
-/// Environment variable with the time that files and images have, in seconds since 1970; 0 without
-/// it.
+/// Environment variable with the time of files and images, in seconds since 1970; 0 if not set.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
 
-/// Something in a layer.
+/// An entry of a layer.
 pub(super) struct Entry {
     /// Absolute path in the image.
     name: String,
@@ -39,7 +38,7 @@ impl Entry {
     }
 }
 
-/// Files of an image. The layer's own file is removed with the last reference to it.
+/// Files of an image. The file that contains the layer is removed with the last reference to it.
 #[derive(Clone, Debug)]
 pub struct Layer {
     digest: String,
@@ -78,7 +77,7 @@ impl Layer {
         Ok(Self { digest: hex(&hash.finalize()), file: Arc::new(file) })
     }
 
-    /// SHA-256 of the layer.
+    /// Returns the SHA-256 of the layer.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
@@ -141,13 +140,13 @@ fn put<W: Write>(out: &mut Builder<W>, name: &str, from: &From) -> io::Result<()
             let executable = meta.permissions().mode() & 0o111 != 0;
             let mode = if executable { 0o755 } else { 0o644 };
             let mut header = header(EntryType::Regular, mode, meta.len());
-            // A file that grows meanwhile must not shift what follows.
+            // A file that grows in the meantime must not shift the following data.
             out.append_data(&mut header, name, BufReader::new(file).take(meta.len())).map_err(named)
         }
     }
 }
 
-/// An image: layers, and what a container of it gets without more.
+/// An image: layers, and the defaults of its containers.
 #[derive(Clone, Debug)]
 pub struct Image {
     layers: Vec<Layer>,
@@ -187,26 +186,29 @@ impl Image {
                 "Labels": labels,
             },
             "rootfs": { "type": "layers", "diff_ids": digests },
-            "history": layers.iter().map(|_| json!({ "created": created, "created_by": "driveline deploy" })).collect::<Vec<_>>(),
+            "history": layers.iter().map(
+                |_| json!({ "created": created, "created_by": "driveline deploy" })
+            ).collect::<Vec<_>>(),
         });
         let config = config.to_string();
         let id = hex(&Sha256::digest(config.as_bytes()));
         Self { layers, config, id }
     }
 
-    /// Digest of the configuration, which names all layers: the image's id in every engine.
+    /// Returns the digest of the configuration, which names all layers: the image's id in every
+    /// engine.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its layers, the base first.
+    /// Returns its layers, the base first.
     #[must_use]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// Writes the archive that engines load; there, the image has this name.
+    /// Writes the archive that engines load; `name` is the image's name there.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -231,7 +233,7 @@ impl Image {
     }
 }
 
-/// This machine's architecture, in the words of Go.
+/// Returns this machine's architecture, in the notation of Go.
 pub(super) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -244,10 +246,10 @@ fn epoch() -> u64 {
     std::env::var(EPOCH).ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Seconds since 1970 as RFC 3339 in UTC.
+/// Formats seconds since 1970 as RFC 3339 in UTC.
 fn timestamp(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // From days to a date: H. Hinnant, "chrono-compatible low-level date algorithms".
+    // Converts days to a date; from H. Hinnant, "chrono-compatible low-level date algorithms".
     let z = days + 719_468;
     let (era, doe) = (z / 146_097, z % 146_097);
     let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;

@@ -12,14 +12,15 @@ pub(super) const LIBRARIES: &str = "/opt/driveline/lib";
 /// A library that another file needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Library {
-    /// Its name for the dynamic linker; of the linker itself its path.
+    /// Its name for the dynamic linker; for the linker itself, its path.
     pub name: String,
     /// The file.
     pub path: PathBuf,
 }
 
 impl Library {
-    /// Returns its path in an image. The dynamic linker stays where programs expect it.
+    /// Returns its path in an image. The dynamic linker keeps its path, at which programs expect
+    /// it.
     #[must_use]
     pub fn in_image(&self) -> String {
         if self.name.starts_with('/') {
@@ -71,7 +72,7 @@ pub fn needed(path: &Path) -> Result<Vec<Library>, ClosureError> {
     Err(ClosureError::Missing { path: path.to_owned(), missing })
 }
 
-/// Libraries, and names of missing ones, from the output of `ldd`.
+/// Returns the libraries, and the names of missing ones, from the output of `ldd`.
 #[must_use]
 pub fn parse_ldd(text: &str) -> (Vec<Library>, Vec<String>) {
     let (mut libraries, mut missing) = (Vec::new(), Vec::new());
@@ -82,7 +83,7 @@ pub fn parse_ldd(text: &str) -> (Vec<Library>, Vec<String>) {
             Some((name, path)) if path.starts_with('/') => {
                 libraries.push(Library { name: name.to_owned(), path: path.into() });
             }
-            // The linker itself, or the kernel's own library, which is no file.
+            // The linker itself, or the kernel's own library, which is not a file.
             None if line.starts_with('/') => {
                 libraries.push(Library { name: line.to_owned(), path: line.into() });
             }

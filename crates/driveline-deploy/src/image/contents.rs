@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The list of an image's files, in SPDX: in each layer, of that layer.
+//! The list of an image's files, in SPDX; each layer contains the list of its files.
 
 use super::archive::hex;
 use serde_json::json;
@@ -15,7 +15,7 @@ pub(super) fn name(files: &BTreeMap<String, PathBuf>) -> String {
     format!("/opt/driveline/share/{layer}.spdx.json")
 }
 
-/// The list. Reads all files.
+/// Returns the list. Reads all files.
 pub(super) fn spdx(files: &BTreeMap<String, PathBuf>, version: &str) -> io::Result<String> {
     let mut listed = Vec::new();
     for (number, (name, path)) in files.iter().enumerate() {

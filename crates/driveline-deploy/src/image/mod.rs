@@ -20,9 +20,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Programs.
+/// Directory of programs in an image.
 const PROGRAMS: &str = "/opt/driveline/bin";
-/// Path of the core, next to `driveline-host` or in an installation.
+/// Paths of the core, relative to `driveline-host` or in an installation.
 const CORE: [&str; 4] = [
     "libdriveline.so",
     "../lib/libdriveline.so.0",
@@ -30,7 +30,7 @@ const CORE: [&str; 4] = [
     "../lib64/libdriveline.so.0",
 ];
 
-/// An image could not be made.
+/// An image could not be created.
 #[derive(Debug, Error)]
 pub enum ImageError {
     /// The libraries that a program or library needs cannot be determined.
@@ -62,13 +62,14 @@ pub enum ImageError {
     Engine(#[from] EngineError),
 }
 
-/// This machine's architecture, in the words of Go: `amd64`, `arm64`.
+/// Returns this machine's architecture, in the notation of Go: `amd64`, `arm64`.
 #[must_use]
 pub fn architecture() -> &'static str {
     archive::architecture()
 }
 
-/// Contents of the images of one run. Layers are made once and used for all images that have them.
+/// Contents of the images of one run. A layer is created once and used for all images that contain
+/// it.
 #[derive(Debug)]
 pub struct Images {
     host: PathBuf,
@@ -76,13 +77,13 @@ pub struct Images {
     revision: Option<String>,
     directory: PathBuf,
     base: Option<(Layer, BTreeSet<PathBuf>)>,
-    /// By the files in them.
+    /// Layers by their files.
     layers: Vec<(BTreeMap<String, PathBuf>, Layer)>,
 }
 
 impl Images {
-    /// Of modules that `host` runs. `directory`: for files of the size of the images, which the
-    /// caller removes.
+    /// Returns the images of modules that `host` runs. `directory` receives files of the size of
+    /// the images; the caller removes it.
     #[must_use]
     pub fn new(host: PathBuf, version: &str, directory: PathBuf) -> Self {
         Self {
@@ -101,8 +102,8 @@ impl Images {
         Self { revision: Some(revision.to_owned()), ..self }
     }
 
-    /// The image of a module with these component libraries. Reads all files and writes them into
-    /// layers; blocks.
+    /// Returns the image of a module with these component libraries. Reads all files and writes
+    /// them into layers; blocks.
     ///
     /// # Errors
     /// [`ImageError`].
@@ -110,9 +111,9 @@ impl Images {
         self.image_with(&[], components)
     }
 
-    /// The image of a collector: `programs` are the command line and the gateways that it starts;
-    /// the components are those of all modules, since the graph is checked against them. Reads all
-    /// files and writes them into layers; blocks.
+    /// Returns the image of a collector: `programs` are the command-line tool and the gateways that
+    /// it starts; the components are those of all modules, since the graph is checked against them.
+    /// Reads all files and writes them into layers; blocks.
     ///
     /// # Errors
     /// [`ImageError`].
@@ -165,7 +166,7 @@ impl Images {
         Ok(Image::new(layers, &self.version, self.revision.as_deref(), archive::architecture()))
     }
 
-    /// Sees to it that the engine has an image, and returns its name there. Blocks.
+    /// Loads an image into the engine if it does not have it, and returns its name there. Blocks.
     ///
     /// # Errors
     /// [`ImageError`].
@@ -189,7 +190,7 @@ impl Images {
         Ok(name)
     }
 
-    /// The layer that all images have: `driveline-host` and the core.
+    /// Returns the layer that all images contain: `driveline-host` and the core.
     fn base(&mut self) -> Result<(Layer, BTreeSet<PathBuf>), ImageError> {
         if let Some(base) = &self.base {
             return Ok(base.clone());

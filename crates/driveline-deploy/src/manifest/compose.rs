@@ -8,7 +8,7 @@ use driveline_graph::RestartPolicy;
 use driveline_graph::{Cpus, Mount};
 use serde_json::{Map, Value, json};
 
-/// The file.
+/// Returns the text of the compose file.
 #[must_use]
 pub fn compose(manifest: &Manifest) -> String {
     let services: Map<String, Value> =
@@ -22,7 +22,7 @@ pub fn compose(manifest: &Manifest) -> String {
     head + &super::kubernetes::yaml(&without_variables(file))
 }
 
-/// Compose would replace `$NAME` in every text by a variable of whoever starts it.
+/// Escapes `$`: compose would replace `$NAME` in every text by an environment variable.
 fn without_variables(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace('$', "$$")),
@@ -64,7 +64,7 @@ fn service(manifest: &Manifest, s: &Service) -> Value {
         put("cap_add", json!(s.capabilities));
     }
     if !s.groups.is_empty() {
-        // As text: older ones take no numbers.
+        // As text, because older versions do not accept numbers.
         let groups: Vec<_> = s.groups.iter().map(u32::to_string).collect();
         put("group_add", json!(groups));
     }
@@ -80,11 +80,11 @@ fn service(manifest: &Manifest, s: &Service) -> Value {
         put("mem_limit", json!(memory));
         put("memswap_limit", json!(memory));
     }
-    // Modules depend on nothing: Podman restarts no container whose dependency has ended, and they
-    // wait for the collector's socket.
+    // Modules have no dependencies: Podman does not restart a container whose dependency has ended,
+    // and modules wait for the collector's socket themselves.
     if s.role == Role::Collector {
         let mut depends = json!({ "prepare": { "condition": "service_completed_successfully" } });
-        // Stops are in reverse order: the collector is first, and ends the modules in good order.
+        // Services stop in reverse order: the collector is first and stops the modules in order.
         for module in manifest.services.iter().filter(|s| s.role == Role::Module) {
             depends[&module.name] = json!({ "condition": "service_started" });
         }

@@ -16,11 +16,11 @@ pub enum Workload {
     Deployment,
     /// For graphs with a source that ends: started again after a failure only.
     Job,
-    /// As a job, for `podman kube play` before Podman 5.3, which knows no jobs.
+    /// Like a job, for `podman kube play` before Podman 5.3, which does not support jobs.
     Pod,
 }
 
-/// The objects as one file.
+/// Returns the objects as one file.
 #[must_use]
 pub fn kubernetes(manifest: &Manifest, workload: Workload) -> String {
     let mut objects = vec![config_map(manifest), network_policy(manifest)];
@@ -44,7 +44,7 @@ pub fn kubernetes(manifest: &Manifest, workload: Workload) -> String {
     text
 }
 
-/// Keys of the graph that Kubernetes has no field for, for people.
+/// Returns a note, for people, for each key of the graph that Kubernetes has no field for.
 #[must_use]
 pub fn kubernetes_notes(manifest: &Manifest) -> Vec<String> {
     let mut notes = Vec::new();
@@ -68,7 +68,7 @@ pub fn kubernetes_notes(manifest: &Manifest) -> Vec<String> {
     notes
 }
 
-/// YAML of a value.
+/// Returns a value as YAML.
 pub(super) fn yaml(value: &Value) -> String {
     // Writing to memory cannot fail, and every value here is text, a number, or a list of them.
     let mut text = serde_saphyr::to_string(value).unwrap_or_default();
@@ -92,7 +92,7 @@ fn graph_name(manifest: &Manifest) -> String {
     format!("{}-graph", manifest.name)
 }
 
-/// The key of a file in the ConfigMap, which may have no slashes.
+/// Returns the key of a file in the ConfigMap, which must not contain slashes.
 fn key(file: &GraphFile) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     file.name.chars().map(allowed).collect()
@@ -108,7 +108,7 @@ fn config_map(manifest: &Manifest) -> Value {
     })
 }
 
-/// Modules exchange samples through memory, and need no network; only gateways do.
+/// Modules exchange samples through memory and need no network; only gateways do.
 fn network_policy(manifest: &Manifest) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -125,10 +125,10 @@ fn object(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Wor
     let labels = labels_of(manifest, s);
     let name = json!({ "name": format!("{}-{}", manifest.name, s.name), "labels": labels });
     let pod = pod(manifest, s, prepare, kind);
-    // A changed graph starts its pods again.
+    // A changed graph restarts its pods.
     let files: String =
         manifest.files.iter().map(|f| format!("{}\0{}\0", f.name, f.text)).collect();
-    // Podman takes 63 characters.
+    // Podman accepts 63 characters.
     let digest = hex(&Sha256::digest(files.as_bytes())).split_off(32);
     let annotations = json!({ "driveline.org/graph-digest": digest });
     let template =
@@ -140,7 +140,7 @@ fn object(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Wor
             "metadata": name,
             "spec": {
                 "replicas": 1,
-                // Never two of one module in one domain.
+                // Two pods of one module must not run in one domain.
                 "strategy": { "type": "Recreate" },
                 "selector": { "matchLabels": labels },
                 "template": template,
@@ -197,7 +197,7 @@ fn pod(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Worklo
         pod["hostNetwork"] = json!(true);
     }
     if s.role == Role::Module {
-        // The shared directory is that of one node.
+        // The shared directory exists on one node only.
         let with = json!({
             "labelSelector": { "matchLabels": {
                 "app.kubernetes.io/name": manifest.name, "app.kubernetes.io/component": "collector",
@@ -210,7 +210,7 @@ fn pod(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Worklo
     pod
 }
 
-/// Volumes of a pod, each once.
+/// Volumes of a pod, without duplicates.
 #[derive(Default)]
 struct Mounts {
     volumes: Vec<Value>,
@@ -218,7 +218,7 @@ struct Mounts {
 }
 
 impl Mounts {
-    /// The name of the volume of a path of the host.
+    /// Returns the name of the volume of a path of the host.
     fn host(&mut self, path: &std::path::Path, is_shared: bool) -> String {
         let path = path.display().to_string();
         let known = self.sources.iter().position(|s| *s == path);
@@ -235,7 +235,7 @@ impl Mounts {
         format!("host-{at}")
     }
 
-    /// A volume that is no path of the host.
+    /// Adds a volume that is not a path of the host.
     fn once(&mut self, volume: Value) {
         if !self.volumes.contains(&volume) {
             self.volumes.push(volume);
@@ -251,7 +251,7 @@ fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
     let mut own = vec![json!({ "name": "tmp", "mountPath": "/tmp" })];
     mounts.once(json!({ "name": "tmp", "emptyDir": { "sizeLimit": "64Mi" } }));
     for mount in &s.mounts {
-        // What only runs need is made by the first pod that starts.
+        // The first pod that starts creates the directories that only runs need.
         let shared = mount.writable || mount.source.starts_with(&manifest.directory);
         let volume = mounts.host(&mount.source, shared);
         own.push(json!({
@@ -282,7 +282,11 @@ fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
         "volumeMounts": own,
     });
     if !s.environment.is_empty() {
-        let one = |(name, value): (&String, &String)| json!({ "name": name, "value": without_variables(value) });
+        let one = |(name, value): (&String, &String)| {
+            json!(
+                { "name": name, "value": without_variables(value) }
+            )
+        };
         container["env"] = s.environment.iter().map(one).collect();
     }
     if let Some(resources) = resources(s) {
@@ -292,7 +296,8 @@ fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
         let health = json!({ "command": [CLI_IN_IMAGE, "health"] });
         container["readinessProbe"] =
             json!({ "exec": health, "periodSeconds": 5, "timeoutSeconds": 5 });
-        // Its socket answers while it lives; the first answer may take as long as the modules.
+        // Its socket answers while it runs; the first answer may take as long as the start of the
+        // modules.
         let status = json!({ "command": [CLI_IN_IMAGE, "status"] });
         container["livenessProbe"] = json!({
             "exec": status, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6,
@@ -301,7 +306,7 @@ fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
     container
 }
 
-/// Kubernetes would replace `$(NAME)` by a variable of the container.
+/// Escapes `$(`: Kubernetes would replace `$(NAME)` by a variable of the container.
 fn without_variables(text: &str) -> String {
     text.replace("$(", "$$(")
 }
@@ -318,7 +323,7 @@ fn resources(s: &Service) -> Option<Value> {
     if let Some(memory) = s.memory {
         limits.insert("memory".to_owned(), json!(memory.to_string()));
     }
-    // Whole CPUs, and memory that is there, are for those who also request them.
+    // Only containers that also request CPUs and memory get exclusive CPUs and guaranteed memory.
     let requests = limits.clone();
     for device in s.devices.iter().filter(|d| !d.starts_with("/dev/")) {
         let kind = device.split('=').next().unwrap_or(device);
@@ -329,7 +334,7 @@ fn resources(s: &Service) -> Option<Value> {
     (!limits.is_empty()).then(|| json!({ "limits": limits, "requests": requests }))
 }
 
-/// A share of CPU time, in thousandths of a CPU.
+/// Formats a share of CPU time in thousandths of a CPU.
 fn milli(quota: f64) -> String {
     format!("{}m", (quota * 1000.0).round())
 }

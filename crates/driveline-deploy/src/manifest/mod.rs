@@ -30,7 +30,7 @@ use thiserror::Error;
 
 /// The graph's files in containers.
 const GRAPH_IN_CONTAINER: &str = "/etc/driveline/graph";
-/// The shared directory in the containers of the collector and of what prepares it.
+/// The shared directory in the containers of the collector and of the preparing service.
 const SHARED_IN_CONTAINER: &str = "/run/driveline";
 /// Reports in the collector's container.
 const REPORT_IN_CONTAINER: &str = "/var/lib/driveline/report";
@@ -38,25 +38,25 @@ const REPORT_IN_CONTAINER: &str = "/var/lib/driveline/report";
 const MODULE_STOPS_WITHIN: Duration = Duration::from_secs(15);
 /// Time for the collector to stop all modules and to write the report.
 const COLLECTOR_STOPS_WITHIN: Duration = Duration::from_secs(60);
-/// Longest name of an object of Kubernetes.
+/// Maximum length of the name of a Kubernetes object.
 const MAX_NAME: usize = 63;
-/// Restarts of the collector within [`COLLECTOR_WINDOW`].
+/// Maximum number of restarts of the collector within [`COLLECTOR_WINDOW`].
 const COLLECTOR_RESTARTS: u32 = 5;
 /// Time in which restarts of the collector are counted.
 const COLLECTOR_WINDOW: Duration = Duration::from_secs(60);
 
-/// What the manifests of a graph depend on besides the graph.
+/// Options of the manifests of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct ManifestOptions {
-    /// Registry and path before the name of each image; `localhost/driveline/GRAPH` without one.
+    /// Registry and path before the name of each image; by default `localhost/driveline/GRAPH`.
     pub registry: Option<String>,
-    /// Tag of the images; `latest` without one.
+    /// Tag of the images; by default `latest`.
     pub tag: Option<String>,
-    /// Directory that all containers share; below `/dev/shm` without one.
+    /// Directory that all containers share; by default below `/dev/shm`.
     pub directory: Option<PathBuf>,
-    /// Directory of the host for reports; below `/var/lib/driveline` without one.
+    /// Directory of the host for reports; by default below `/var/lib/driveline`.
     pub reports: Option<PathBuf>,
-    /// Seccomp profile, as the orchestrator names it; the engine's default without one.
+    /// Seccomp profile, by its name in the orchestrator; by default the engine's own.
     pub seccomp: Option<String>,
 }
 
@@ -68,10 +68,10 @@ pub enum ManifestError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// Two modules have one name in the orchestrator's form.
+    /// Two modules have the same name in the orchestrator's notation.
     #[error("modules '{one}' and '{other}' would both be called '{name}': rename one of them")]
     SameName {
         /// A module.
@@ -96,25 +96,25 @@ pub enum ManifestError {
     Empty,
 }
 
-/// What a service is for.
+/// Purpose of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Makes the shared directory, gives each part to its user, and ends.
+    /// Creates the shared directory, sets the owner of each part, and ends.
     Prepare,
-    /// Makes one run of all modules, and writes the report.
+    /// Runs all modules once, and writes the report.
     Collector,
     /// Runs one module.
     Module,
 }
 
-/// When a service is started again after its end.
+/// Rules for the restart of a service after its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restart {
-    /// When.
+    /// Kinds of ends after which it is restarted.
     pub policy: RestartPolicy,
     /// Pause before the first one.
     pub backoff: Duration,
-    /// Restarts within `window`; no limit without it.
+    /// Maximum number of restarts within `window`; `None` for no limit.
     pub max: Option<u32>,
     /// Time in which restarts are counted.
     pub window: Duration,
@@ -125,7 +125,7 @@ pub struct Restart {
 pub struct Service {
     /// Name within the deployment.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
     /// Image.
     pub image: String,
@@ -137,7 +137,7 @@ pub struct Service {
     pub environment: BTreeMap<String, String>,
     /// Directories and files of the host, without those of the graph.
     pub mounts: Vec<Mount>,
-    /// It reads the graph.
+    /// True if it reads the graph.
     pub reads_graph: bool,
     /// CPUs.
     pub cpus: Option<Cpus>,
@@ -149,22 +149,22 @@ pub struct Service {
     pub groups: Vec<u32>,
     /// The only capabilities that it keeps.
     pub capabilities: Vec<&'static str>,
-    /// It speaks with other hosts.
+    /// True if it communicates with other hosts.
     pub network: bool,
-    /// When it is started again.
+    /// Rules for its restart.
     pub restart: Restart,
-    /// Time to end after SIGTERM.
+    /// Maximum time to end after SIGTERM.
     pub stops_within: Duration,
 }
 
 /// A file of the graph.
 #[derive(Clone, Debug)]
 pub struct GraphFile {
-    /// On the host.
+    /// Path on the host.
     pub source: PathBuf,
-    /// Below the directory of the graph in containers.
+    /// Path below the directory of the graph in containers.
     pub name: String,
-    /// What is in it.
+    /// Content.
     pub text: String,
 }
 
@@ -173,7 +173,7 @@ pub struct GraphFile {
 pub struct Manifest {
     /// Name of the deployment.
     pub name: String,
-    /// Name of the graph, as its file has it.
+    /// Name of the graph in its file.
     pub graph: String,
     /// Files of the graph.
     pub files: Vec<GraphFile>,
@@ -183,13 +183,13 @@ pub struct Manifest {
     pub seccomp: Option<String>,
     /// The service that prepares, the collector, and the modules in the order of the graph.
     pub services: Vec<Service>,
-    /// What the orchestrator cannot be told, for people.
+    /// Notes, for people, on settings that the orchestrator does not support.
     pub notes: Vec<String>,
 }
 
 impl Manifest {
-    /// Of a graph whose libraries were found. `carried`: a gateway of it speaks with other hosts.
-    /// Reads the graph's files.
+    /// Returns the manifest of a graph whose libraries were found. `carried` is true if one of its
+    /// gateways communicates with other hosts. Reads the graph's files.
     ///
     /// # Errors
     /// [`ManifestError`].
@@ -234,7 +234,7 @@ impl Manifest {
     }
 }
 
-/// What all services of a manifest are made of.
+/// Data that all services of a manifest are created from.
 struct Made<'a> {
     images: String,
     tag: String,
@@ -249,14 +249,15 @@ impl Made<'_> {
         format!("{}/{}:{}", self.images, image_part(name), self.tag)
     }
 
-    /// The one user of all modules, if there is only one.
+    /// Returns the common user of all modules if there is one, else [`DEFAULT_USER`].
     fn collector_user(&self) -> u32 {
         let first = self.plan.modules.first().map_or(DEFAULT_USER, |m| m.user);
         let same = self.plan.modules.iter().all(|m| m.user == first);
         if same { first } else { DEFAULT_USER }
     }
 
-    /// Both directories of the host, where the programs of the command line expect them.
+    /// Returns the mounts of both directories of the host, at the paths that the programs in the
+    /// command expect.
     fn shared(&self) -> Vec<Mount> {
         let mount = |source: &Path, target: &str| Mount {
             source: source.to_owned(),
@@ -289,7 +290,8 @@ impl Made<'_> {
             memory: None,
             devices: Vec::new(),
             groups: Vec::new(),
-            // To give directories to users that are not root, and to enter them the next time.
+            // To change the owner of directories to users that are not root, and to access them in
+            // the next run.
             capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"],
             network: false,
             restart: Restart::never(),
@@ -310,20 +312,20 @@ impl Made<'_> {
         .map(str::to_owned)
         .into();
         if !carried {
-            // Gateways are given the types of topics; without one, each module knows its own.
+            // Gateways need the types of topics; without a gateway, each module has its own types.
             command.push("--no-libraries".to_owned());
         }
         for assignment in &self.plan.set {
             command.extend(["--set".to_owned(), assignment.clone()]);
         }
         let user = self.collector_user();
-        // With a user for each module, their groups open the way to their sockets.
+        // If each module has its own user, their groups grant access to their sockets.
         let mut groups: Vec<u32> =
             self.plan.modules.iter().map(|m| m.user).filter(|u| *u != user).collect();
         groups.sort_unstable();
         groups.dedup();
         let mut mounts = self.shared();
-        // Parameters that name files are checked where the graph is loaded.
+        // Parameters that name files are checked when the graph is loaded.
         for mount in self.plan.modules.iter().flat_map(|m| self.other_mounts(m)) {
             if !mount.writable && !mounts.iter().any(|m| m.target == mount.target) {
                 mounts.push(mount);
@@ -398,7 +400,8 @@ impl Made<'_> {
         }
     }
 
-    /// Mounts of a module without the graph's files, which all services get alike.
+    /// Returns the mounts of a module without the graph's files, which are the same for all
+    /// services.
     fn other_mounts(&self, module: &PlannedModule) -> Vec<Mount> {
         let is_of_graph = |m: &Mount| self.files.iter().any(|f| f.source == m.source);
         module.mounts.iter().filter(|m| !is_of_graph(m)).cloned().collect()
@@ -421,13 +424,14 @@ impl Restart {
     }
 }
 
-/// The name of an image in the engine of this machine.
+/// Returns the name of an image in the engine of this machine.
 #[must_use]
 pub fn local(name: &str) -> String {
     format!("localhost/driveline/{}", image_part(name))
 }
 
-/// A name as part of that of an image or object: lower case, digits, and single hyphens.
+/// Returns a name as part of the name of an image or object: lower case, digits, and single
+/// hyphens.
 #[must_use]
 pub fn image_part(name: &str) -> String {
     let name = plain(name);
@@ -439,7 +443,7 @@ fn trimmed(registry: String) -> String {
     registry.trim_end_matches('/').to_owned()
 }
 
-/// The graph's files, named as they lie below the directory that all of them have in common.
+/// Returns the graph's files, named by their paths below their common directory.
 fn graph_files(graph: &ResolvedGraph) -> Result<Vec<GraphFile>, ManifestError> {
     let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let mut sources: Vec<PathBuf> = graph.files.iter().map(absolute).collect();
@@ -487,7 +491,7 @@ fn real_time_note(module: &PlannedModule) -> Option<String> {
     })
 }
 
-/// Seconds, rounded up.
+/// Returns a duration in seconds, rounded up.
 fn seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

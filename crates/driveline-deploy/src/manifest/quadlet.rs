@@ -13,11 +13,12 @@ use std::fmt::Write;
 pub struct Unit {
     /// Name of the file.
     pub name: String,
-    /// What is in it.
+    /// Content.
     pub text: String,
 }
 
-/// The files. `systemctl start NAME-collector` starts the graph, and stopping that stops all.
+/// Returns the files. `systemctl start NAME-collector` starts the graph, and stopping that unit
+/// stops all.
 #[must_use]
 pub fn quadlet(manifest: &Manifest) -> Vec<Unit> {
     let unit = |s: &Service| Unit {
@@ -52,7 +53,7 @@ fn text(manifest: &Manifest, s: &Service) -> String {
     }
     if let Some(max) = s.restart.max.filter(|_| s.restart.policy != RestartPolicy::Never) {
         out.key("StartLimitIntervalSec", &seconds(s.restart.window).to_string());
-        // The first start counts, too.
+        // The first start counts too.
         out.key("StartLimitBurst", &(max + 1).to_string());
     }
     out.section("Container");
@@ -73,7 +74,7 @@ fn text(manifest: &Manifest, s: &Service) -> String {
     if s.restart.policy != RestartPolicy::Never {
         out.key("RestartSec", &format!("{}ms", s.restart.backoff.as_millis()));
     }
-    // More than Podman's own, so that Podman reports what it has to kill.
+    // More than Podman's own time limit, so that Podman reports a container that it kills.
     out.key("TimeoutStopSec", &(seconds(s.stops_within) + 5).to_string());
     if s.role == Role::Collector {
         out.section("Install");
@@ -147,10 +148,10 @@ fn container(out: &mut Lines, manifest: &Manifest, s: &Service) {
     }
 }
 
-/// A word as systemd reads it.
+/// Quotes a word for systemd.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c);
-    // `%` and `$` would be replaced.
+    // systemd would replace `%` and `$`.
     let word = word.replace('%', "%%").replace('$', "$$");
     if !word.is_empty() && word.chars().all(|c| plain(c) || c == '%' || c == '$') {
         return word;

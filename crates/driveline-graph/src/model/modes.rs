@@ -15,8 +15,8 @@ pub struct ModeSpec {
     pub active: Vec<String>,
     /// Parameters that are set when the mode is entered: `component: {parameter: value}`.
     pub parameters: IndexMap<String, IndexMap<String, ParameterValue>>,
-    /// Condition that must hold before the mode is entered, besides that the modules of its
-    /// components are ready.
+    /// Condition that must hold before the mode is entered, in addition to the readiness of its
+    /// components' modules.
     pub entry: EntrySpec,
     /// Time to enter the mode, from the request until its components are active, in milliseconds.
     /// Default: 1000.

@@ -36,11 +36,11 @@ impl fmt::Display for Reaction {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateSpec {
-    /// Least number of samples each second.
+    /// Minimum number of samples each second.
     #[serde(default)]
     #[schemars(range(min = 0.01, max = 100_000.0))]
     pub min: Option<f64>,
-    /// Greatest number of samples each second.
+    /// Maximum number of samples each second.
     #[serde(default)]
     #[schemars(range(min = 0.01, max = 100_000.0))]
     pub max: Option<f64>,
@@ -52,9 +52,9 @@ pub struct RateSpec {
 pub struct LimitsSpec {
     /// Own memory: anonymous pages, resident and swapped out. Not memory of topics, code and files.
     pub memory: Option<ByteSize>,
-    /// Most samples that one input of the module may hold. `validate` refuses an input with a
-    /// greater `max_held`; an input that gets no samples because its component keeps as many as it
-    /// may is reported as exceeding.
+    /// Maximum number of samples that one input of the module may hold. `validate` refuses an input
+    /// with a greater `max_held`. An input that gets no samples because its component holds as many
+    /// as permitted exceeds the limit.
     #[schemars(range(min = 1, max = 4096))]
     pub max_held: Option<u32>,
     /// Threads, those of the runtime included.

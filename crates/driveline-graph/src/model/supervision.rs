@@ -27,7 +27,7 @@ pub struct RestartSpec {
 }
 
 impl RestartSpec {
-    /// A limit of restarts without `policy` asks for restarts.
+    /// Returns the policy. Limits of restarts without `policy` imply restarts.
     pub(crate) fn policy(&self) -> RestartPolicy {
         let limits = [self.backoff_ms, self.max, self.window_s];
         let asks = limits.iter().any(Option::is_some);
@@ -45,7 +45,7 @@ pub enum RestartPolicy {
     Never,
     /// After a signal, an exit code other than 0, a failed start, or a start that took too long.
     OnFailure,
-    /// After every end that the launcher did not ask for.
+    /// After every end that the launcher did not request.
     Always,
 }
 

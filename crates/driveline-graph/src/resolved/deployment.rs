@@ -39,17 +39,17 @@ impl ResolvedDeployment {
 /// A file or directory of the host in a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mount {
-    /// On the host.
+    /// Path on the host.
     pub source: PathBuf,
-    /// In the container, absolute.
+    /// Absolute path in the container.
     pub target: PathBuf,
     /// True if the module may write there.
     pub writable: bool,
 }
 
 impl Mount {
-    /// Reads `SOURCE[:TARGET][:rw]`. A relative source is below `directory`; without a target it is
-    /// where it is on the host.
+    /// Parses `SOURCE[:TARGET][:rw]`. A relative source is below `directory`; the default target is
+    /// the path on the host.
     pub(crate) fn parse(text: &str, directory: &Path) -> Result<Self, &'static str> {
         let (text, writable) = match (text.strip_suffix(":rw"), text.strip_suffix(":ro")) {
             (Some(rest), _) => (rest, true),

@@ -36,9 +36,9 @@ pub struct ResolvedMode {
     pub enter_within: Duration,
     /// Indices of the modes to try if it cannot be entered.
     pub fallback: Vec<usize>,
-    /// Left only by a command, or by a reaction that leads to a fallback.
+    /// True if only a command leaves it, or a reaction that leads to a fallback.
     pub latch: bool,
-    /// Time that it lasts at least.
+    /// Minimum time in the mode.
     pub min_dwell: Duration,
     /// Sources that may request it; all if `None`.
     pub switched_by: Option<Vec<ModeSource>>,

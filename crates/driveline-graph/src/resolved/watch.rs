@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Declarations that a module must keep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ResolvedWatch {
-    /// Time from which on a call hangs, and the reaction, where the graph declares either.
+    /// Time after which a call hangs, and the reaction, if the graph declares either.
     pub hang: Option<(Duration, Reaction)>,
     /// Resources that the process may use.
     pub limits: LimitsSpec,
@@ -16,7 +16,7 @@ pub struct ResolvedWatch {
     pub on_limit: Reaction,
 }
 
-/// Longest time of a call, and what happens beyond.
+/// Longest time of a call, and the reaction to longer ones.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResolvedBudget {
     /// Longest time.
@@ -28,9 +28,9 @@ pub struct ResolvedBudget {
 /// Rate of an output, and the reaction outside of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResolvedRate {
-    /// Least number of samples each second.
+    /// Minimum number of samples each second.
     pub min: Option<f64>,
-    /// Greatest number of samples each second.
+    /// Maximum number of samples each second.
     pub max: Option<f64>,
     /// Reaction outside of the rate.
     pub reaction: Reaction,

@@ -27,7 +27,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    // Layouts are nested at most MAX_NESTING deep, and so is this.
+    // Recursion is bounded: layouts are nested at most MAX_NESTING deep.
     fn message(&mut self, id: StructId) -> Result<()> {
         if self.passes_over(id, 1) {
             return Ok(());
@@ -88,7 +88,7 @@ impl Checker<'_> {
     fn many(&mut self, kind: Kind, count: u32) -> Result<()> {
         match kind {
             Kind::Primitive(Primitive::Bool) => return self.from.bool_bytes(count).map(drop),
-            // For elements that are not there, nothing is aligned.
+            // Without elements, there is no alignment.
             Kind::Primitive(_) if count == 0 => return Ok(()),
             Kind::Primitive(p) => {
                 return self.from.take(u64::from(count) * size_of(p) as u64, size_of(p)).map(drop);
@@ -96,7 +96,7 @@ impl Checker<'_> {
             Kind::Struct(id) if self.passes_over(id, count) => return Ok(()),
             _ => {}
         }
-        // Of an array nothing was compared yet.
+        // The size of an array is not checked yet.
         let needed = u64::from(count).saturating_mul(self.layout.min_len(kind));
         if needed > self.from.left() as u64 {
             return Err(self.from.error(Fault::Truncated { needed, left: self.from.left() }));

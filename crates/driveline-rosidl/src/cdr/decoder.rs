@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes values out of bytes, one after the other.
+//! Reads values from bytes, one after the other.
 
 use super::error::{CdrError, Fault};
 use super::{ByteOrder, HEADER_LEN, Number};
@@ -7,8 +7,8 @@ use std::ops::Range;
 
 type Result<T, E = CdrError> = std::result::Result<T, E>;
 
-/// Reads a sample from its beginning to its end. Copies nothing of its own accord and allocates
-/// nothing but for errors.
+/// Reads a sample from its beginning to its end. It copies and allocates only where a method
+/// returns a vector, and for errors.
 ///
 /// ```
 /// use driveline_rosidl::cdr::Decoder;
@@ -20,18 +20,18 @@ type Result<T, E = CdrError> = std::result::Result<T, E>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
-    /// Sample without its encapsulation, or the beginning of it.
+    /// The sample without its encapsulation, or the beginning of that.
     body: &'a [u8],
-    /// Its end, if something between them is elsewhere.
+    /// The end of the sample, if a part between the two is elsewhere.
     end: &'a [u8],
-    /// Bytes of all of it.
+    /// Length of the complete body in bytes.
     len: usize,
     at: usize,
     order: ByteOrder,
 }
 
 impl<'a> Decoder<'a> {
-    /// Of a sample with its encapsulation.
+    /// Returns a decoder of a sample with its encapsulation.
     ///
     /// # Errors
     /// [`Fault::NoHeader`], [`Fault::Encapsulation`].
@@ -48,9 +48,9 @@ impl<'a> Decoder<'a> {
         Ok(Self { body, end: &[], len: body.len(), at: 0, order })
     }
 
-    /// Reads a sample of `len` bytes of which only the beginning, with the encapsulation, and the
-    /// end are available. The part between can be [passed over](Self::pass_over); reading it is a
-    /// fault.
+    /// Returns a decoder of a sample of `len` bytes of which only the beginning, with the
+    /// encapsulation, and the end are available. The part between can be
+    /// [skipped](Self::pass_over); reading it is a fault.
     ///
     /// # Errors
     /// [`Fault::NoHeader`], [`Fault::Encapsulation`].
@@ -59,19 +59,19 @@ impl<'a> Decoder<'a> {
         Ok(Self { end, len: len.saturating_sub(HEADER_LEN).max(of_beginning.len), ..of_beginning })
     }
 
-    /// As the encapsulation says.
+    /// Returns the byte order that the encapsulation specifies.
     #[must_use]
     pub fn order(&self) -> ByteOrder {
         self.order
     }
 
-    /// Bytes from the beginning of the sample, encapsulation included.
+    /// Returns the position in bytes from the beginning of the sample, encapsulation included.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.at + HEADER_LEN
     }
 
-    /// Bytes that were not read yet.
+    /// Returns the number of bytes not read yet.
     #[must_use]
     pub fn left(&self) -> usize {
         self.len - self.at
@@ -85,14 +85,14 @@ impl<'a> Decoder<'a> {
         self.error(Fault::Truncated { needed, left: self.left() })
     }
 
-    /// The next `len` bytes, behind the gap that aligns them to `align`, a power of two.
+    /// Returns the next `len` bytes, after the padding that aligns them to `align`, a power of two.
     pub(super) fn take(&mut self, len: u64, align: usize) -> Result<&'a [u8]> {
         let gap = self.at.wrapping_neg() & (align - 1);
         let needed = len.saturating_add(gap as u64);
         if needed > self.left() as u64 {
             return Err(self.truncated(needed));
         }
-        // It fits, so it fits a usize.
+        // It is within the body, so it fits a usize.
         let (from, to) = (self.at + gap, self.at + needed as usize);
         let found = match (self.body.get(from..to), self.len.saturating_sub(self.end.len())) {
             (Some(found), _) => found,
@@ -111,7 +111,7 @@ impl<'a> Decoder<'a> {
         Ok(found)
     }
 
-    /// Passes over `count` bytes without looking at them, and says where in the sample they are,
+    /// Skips `count` bytes without reading them and returns their range in the sample,
     /// encapsulation included.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl<'a> Decoder<'a> {
         Ok(from..self.offset())
     }
 
-    /// A number.
+    /// Reads a number.
     ///
     /// # Errors
     /// [`Fault::Truncated`]
@@ -133,8 +133,8 @@ impl<'a> Decoder<'a> {
         self.take(T::LEN as u64, T::LEN).map(|b| T::from_bytes(b, self.order))
     }
 
-    /// `count` numbers without a length before them, as an array. Allocates for them once it knows
-    /// that they are there.
+    /// Reads `count` numbers of an array, which has no length before it. Allocates for them after a
+    /// check that they are present.
     ///
     /// # Errors
     /// [`Fault::Truncated`]
@@ -146,7 +146,7 @@ impl<'a> Decoder<'a> {
         Ok(bytes.chunks_exact(T::LEN).map(|b| T::from_bytes(b, self.order)).collect())
     }
 
-    /// `count` bytes without a length before them, as an array.
+    /// Returns `count` bytes of an array, which has no length before it.
     ///
     /// # Errors
     /// [`Fault::Truncated`]
@@ -154,7 +154,7 @@ impl<'a> Decoder<'a> {
         self.take(count.into(), 1)
     }
 
-    /// A truth value.
+    /// Reads a boolean.
     ///
     /// # Errors
     /// [`Fault::Truncated`], [`Fault::Bool`]
@@ -167,7 +167,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// `count` truth values without a length before them.
+    /// Reads `count` booleans of an array, which has no length before it.
     ///
     /// # Errors
     /// [`Fault::Truncated`], [`Fault::Bool`]
@@ -175,11 +175,11 @@ impl<'a> Decoder<'a> {
         Ok(self.bool_bytes(count)?.iter().map(|b| *b == 1).collect())
     }
 
-    /// As [`bools`](Self::bools), where they lie.
+    /// As [`bools`](Self::bools), without a copy.
     pub(super) fn bool_bytes(&mut self, count: u32) -> Result<&'a [u8]> {
         let from = self.offset();
         let bytes = self.bytes(count)?;
-        // All together first, which takes a tenth of the time.
+        // Check all of them at once first, which takes a tenth of the time.
         if bytes.iter().fold(0, |all, b| all | b) <= 1 {
             return Ok(bytes);
         }
@@ -189,11 +189,12 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The length of a sequence whose elements take `min_len` bytes each, or more; of a string
-    /// with 1.
+    /// Reads the length of a sequence whose elements take at least `min_len` bytes each; for a
+    /// string, `min_len` is 1.
     ///
     /// # Errors
-    /// [`Fault::Truncated`]; [`Fault::Length`] and [`Fault::ByteOrder`] if there are not enough bytes for so many.
+    /// [`Fault::Truncated`]; [`Fault::Length`] and [`Fault::ByteOrder`] if there are not enough
+    /// bytes for that length.
     pub fn length(&mut self, min_len: u64) -> Result<u32> {
         let mut ahead = self.clone();
         let declared: u32 = ahead.number()?;
@@ -201,7 +202,7 @@ impl<'a> Decoder<'a> {
         let fits = |n: u32| u64::from(n).saturating_mul(min_len) <= left as u64;
         if !fits(declared) {
             let swapped = declared.swap_bytes();
-            // Small lengths are the usual ones. A great one that fits by accident says nothing.
+            // Usual lengths are small. A large one that fits by accident shows nothing.
             let fault = if fits(swapped) {
                 Fault::ByteOrder { declared, swapped }
             } else {
@@ -213,7 +214,7 @@ impl<'a> Decoder<'a> {
         Ok(declared)
     }
 
-    /// The bytes of a string, without its NUL.
+    /// Reads the bytes of a string, without its NUL.
     ///
     /// # Errors
     /// [`Fault::Truncated`], [`Fault::Length`], [`Fault::ByteOrder`], [`Fault::Terminator`]
@@ -226,7 +227,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The UTF-16 units of a wstring.
+    /// Reads the UTF-16 units of a wstring.
     ///
     /// # Errors
     /// [`Fault::Truncated`], [`Fault::Length`], [`Fault::ByteOrder`], [`Fault::WideUnit`]
@@ -234,7 +235,7 @@ impl<'a> Decoder<'a> {
         self.wide_units()?.collect()
     }
 
-    /// As [`wstring`](Self::wstring), one after the other.
+    /// As [`wstring`](Self::wstring), as an iterator.
     pub(super) fn wide_units(&mut self) -> Result<impl Iterator<Item = Result<u16>> + use<'a>> {
         let len = self.length(4)?;
         let (from, order) = (self.offset(), self.order);
@@ -246,10 +247,10 @@ impl<'a> Decoder<'a> {
         Ok(bytes.chunks_exact(4).enumerate().map(unit))
     }
 
-    /// At the end of the sample.
+    /// Checks that the sample ends here.
     ///
     /// # Errors
-    /// [`Fault::Trailing`], but for padding.
+    /// [`Fault::Trailing`], except for padding.
     pub fn finish(&self) -> Result<()> {
         match self.left() {
             left @ 0..4 if left == 0 || self.len.is_multiple_of(4) => Ok(()),

@@ -4,7 +4,7 @@
 use super::error::{CdrError, Fault};
 use super::{ByteOrder, HEADER_LEN, Number};
 
-/// Writes a sample from its beginning to its end. Gaps are zeros. Allocates as it grows.
+/// Writes a sample from its beginning to its end. Padding is zeros. Allocates as it grows.
 ///
 /// ```
 /// use driveline_rosidl::cdr::{ByteOrder, Encoder};
@@ -20,7 +20,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// With the encapsulation of this order.
+    /// Returns an encoder that begins with the encapsulation of this byte order.
     #[must_use]
     pub fn new(order: ByteOrder) -> Self {
         Self { out: vec![0, u8::from(order == ByteOrder::Little), 0, 0], order }
@@ -35,13 +35,13 @@ impl Encoder {
         self.out.resize(self.out.len() + gap, 0);
     }
 
-    /// A number.
+    /// Writes a number.
     pub fn number<T: Number>(&mut self, value: T) {
         self.align(T::LEN);
         value.append(&mut self.out, self.order);
     }
 
-    /// Numbers without a length before them, as an array.
+    /// Writes the numbers of an array, without a length before them.
     pub fn numbers<T: Number>(&mut self, values: &[T]) {
         if values.is_empty() {
             return;
@@ -53,12 +53,12 @@ impl Encoder {
         }
     }
 
-    /// Bytes without a length before them, as an array.
+    /// Writes the bytes of an array, without a length before them.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
 
-    /// The length of a sequence.
+    /// Writes the length of a sequence.
     ///
     /// # Errors
     /// [`Fault::TooLong`]
@@ -68,7 +68,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// A string, without its NUL.
+    /// Writes a string, given without its NUL.
     ///
     /// # Errors
     /// [`Fault::TooLong`]
@@ -79,7 +79,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// A wstring of these UTF-16 units.
+    /// Writes a wstring of these UTF-16 units.
     ///
     /// # Errors
     /// [`Fault::TooLong`]
@@ -89,7 +89,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The sample with its encapsulation, without padding behind it.
+    /// Returns the sample with its encapsulation, without padding after it.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.out

@@ -8,12 +8,12 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Not even an encapsulation.
+    /// Fewer bytes than an encapsulation.
     #[error(
         "{len} bytes, of which 4 should say the encoding; the sample was cut off, or is not CDR"
     )]
     NoHeader {
-        /// Bytes there are.
+        /// Number of bytes.
         len: usize,
     },
     /// An encoding that ROS 2 does not use for topics.
@@ -33,26 +33,26 @@ pub enum Fault {
         /// Bytes left.
         left: usize,
     },
-    /// A length that cannot be true.
+    /// An impossible length.
     #[error(
         "length {declared}, for which {left} bytes cannot be enough; the sample is broken, or the \
          sender has another definition of the type"
     )]
     Length {
-        /// Elements, or bytes of a string.
+        /// Declared number of elements, or of bytes of a string.
         declared: u32,
-        /// Bytes left behind the length.
+        /// Bytes left after the length.
         left: usize,
     },
-    /// A length that cannot be true, but could if its bytes were reversed.
+    /// An impossible length that would be possible in the other byte order.
     #[error(
         "length {declared}, which would be {swapped} in the other byte order; the sender's \
          encapsulation contradicts its bytes"
     )]
     ByteOrder {
-        /// As read.
+        /// The length as read.
         declared: u32,
-        /// In the other order.
+        /// The length in the other byte order.
         swapped: u32,
     },
     /// More elements or characters than the type allows.
@@ -87,10 +87,10 @@ pub enum Fault {
     /// More bytes than the type has.
     #[error("{0} bytes behind the sample; the sender has another definition of the type")]
     Trailing(usize),
-    /// More values than a reader may make of one sample.
+    /// More values than a reader may create from one sample.
     #[error("more than {0} values in one sample; read it with a greater limit if that is right")]
     TooManyValues(usize),
-    /// Writing: a value of another type, or of another number of members or elements.
+    /// When writing: a value of another type, or with another number of members or elements.
     #[error("{found} where {expected} belongs; make the value after the type's layout")]
     Mismatch {
         /// Type in the layout.
@@ -98,13 +98,13 @@ pub enum Fault {
         /// Type of the value.
         found: String,
     },
-    /// Writing: a length that 32 bits cannot hold.
+    /// When writing: a length beyond 32 bits.
     #[error("{0} elements or bytes; a length in CDR has 32 bits")]
     TooLong(usize),
 }
 
 impl Fault {
-    /// A short name, to count under.
+    /// Returns a short name, for counters.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -141,7 +141,7 @@ pub struct CdrError {
     pub fault: Fault,
     /// Bytes from the beginning of the sample, encapsulation included, to where it was found.
     pub offset: usize,
-    /// From the inside to the outside; see [`CdrError::path`].
+    /// Path from the faulty part to the message; see [`CdrError::path`].
     inside_out: Vec<PathPart>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers, as they are sent in either byte order.
+//! Numbers in either byte order.
 
 /// Bytes of encapsulation before a sample.
 pub const HEADER_LEN: usize = 4;
@@ -7,13 +7,14 @@ pub const HEADER_LEN: usize = 4;
 /// Byte order of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
-    /// The greatest; encapsulation `00 00`.
+    /// Big-endian: most significant byte first; encapsulation `00 00`.
     Big,
-    /// The least; encapsulation `00 01`. What practically everybody sends.
+    /// Little-endian: least significant byte first; encapsulation `00 01`. Almost all
+    /// implementations send it.
     Little,
 }
 
-/// Numbers that are sent as they lie in memory, perhaps reversed.
+/// Numbers that are sent as in memory, or with reversed bytes.
 pub trait Number: Copy + sealed::Number {}
 
 impl<T: Copy + sealed::Number> Number for T {}
@@ -23,7 +24,7 @@ pub(super) mod sealed {
 
     pub trait Number: Sized {
         const LEN: usize;
-        /// From the first `LEN` bytes; zero if there are fewer.
+        /// Returns the number in the first `LEN` bytes; zero if there are fewer.
         fn from_bytes(bytes: &[u8], order: ByteOrder) -> Self;
         fn append(self, out: &mut Vec<u8>, order: ByteOrder);
     }

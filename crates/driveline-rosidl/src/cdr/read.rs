@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From bytes to values.
+//! Reads values from bytes.
 
 use super::Decoder;
 use super::error::{CdrError, Fault};
@@ -7,26 +7,27 @@ use crate::definition::{Primitive, Shape};
 use crate::layout::{Kind, Layout, Member, StructId};
 use crate::value::Value;
 
-/// Bounds of what one sample may become.
+/// Limits on the memory that one sample may use as values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Values in the tree: scalars, strings, messages, and vectors of primitives, which count once
-    /// each. A value takes 32 bytes besides what is in it.
+    /// Maximum number of values in the tree: scalars, strings, messages, and vectors of primitives,
+    /// which count once each. A value takes 32 bytes in addition to its content.
     pub max_values: usize,
 }
 
 impl Default for ReadLimits {
-    /// Four million: more than the points of any marker or path that a person views.
+    /// Returns a limit of four million values: more than the points of any marker or path that a
+    /// person views.
     fn default() -> Self {
         Self { max_values: 4 << 20 }
     }
 }
 
-/// Reads a sample with its encapsulation. Allocates what its strings and numbers take, and 32 bytes
-/// for each value; see [`ReadLimits`].
+/// Reads a sample with its encapsulation. Allocates memory for its strings and numbers, and 32
+/// bytes for each value; see [`ReadLimits`].
 ///
 /// # Errors
-/// The first [`Fault`] and its place; never panics, whatever the bytes.
+/// Returns the first [`Fault`] and its place. Does not panic for any bytes.
 pub fn read(layout: &Layout, sample: &[u8]) -> Result<Value, CdrError> {
     read_with(layout, sample, ReadLimits::default())
 }
@@ -46,14 +47,14 @@ struct Reader<'a> {
     layout: &'a Layout,
     from: Decoder<'a>,
     limits: ReadLimits,
-    /// Number of values so far, announced ones included.
+    /// Number of values so far, including announced ones.
     made: usize,
 }
 
 type Result<T, E = CdrError> = std::result::Result<T, E>;
 
 impl Reader<'_> {
-    /// Before room for so many is made.
+    /// Counts values before memory for them is allocated.
     fn announce(&mut self, values: usize) -> Result<()> {
         self.made = self.made.saturating_add(values);
         if self.made > self.limits.max_values {
@@ -62,7 +63,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    // Layouts are nested at most MAX_NESTING deep, and so is this.
+    // Recursion is bounded: layouts are nested at most MAX_NESTING deep.
     fn message(&mut self, id: StructId) -> Result<Value> {
         let layout = self.layout;
         let members = &layout.get(id).members;
@@ -148,7 +149,7 @@ impl Reader<'_> {
     }
 
     fn list(&mut self, kind: Kind, count: u32) -> Result<Value> {
-        // Of an array nothing was compared yet.
+        // The size of an array is not checked yet.
         let needed = u64::from(count).saturating_mul(self.layout.min_len(kind));
         if needed > self.from.left() as u64 {
             return Err(self.from.error(Fault::Truncated { needed, left: self.from.left() }));
@@ -162,8 +163,8 @@ impl Reader<'_> {
     }
 }
 
-/// ROS 2 bounds strings in characters (Python) or not at all (C++), so the wider of the readings
-/// holds.
+/// Returns the number of characters of a string. ROS 2 bounds strings in characters (Python) or not
+/// at all (C++); the bound in characters is the wider one.
 pub(super) fn characters(text: &[u8]) -> usize {
     text.iter().filter(|b| **b & 0xc0 != 0x80).count()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From values to bytes.
+//! Writes values as bytes.
 
 use super::error::{CdrError, Fault};
 use super::read::{characters, check_bound};
@@ -8,10 +8,11 @@ use crate::definition::{Primitive, Shape};
 use crate::layout::{Kind, Layout, Member, StructId};
 use crate::value::Value;
 
-/// Writes a sample with its encapsulation, without padding behind it. Allocates for it.
+/// Returns a sample with its encapsulation, without padding after it. Allocates.
 ///
 /// # Errors
-/// [`Fault::Mismatch`] and [`Fault::Bound`] if the value is not one of this layout; [`Fault::TooLong`].
+/// [`Fault::Mismatch`] and [`Fault::Bound`] if the value does not match the layout;
+/// [`Fault::TooLong`].
 pub fn write(layout: &Layout, value: &Value, order: ByteOrder) -> Result<Vec<u8>, CdrError> {
     let mut writer = Writer { layout, to: Encoder::new(order) };
     writer.message(layout.root(), value)?;
@@ -30,7 +31,7 @@ impl Writer<'_> {
         Err(self.to.error(Fault::Mismatch { expected: expected.into(), found: found.into() }))
     }
 
-    // Layouts are nested at most MAX_NESTING deep, and so is this.
+    // Recursion is bounded: layouts are nested at most MAX_NESTING deep.
     fn message(&mut self, id: StructId, value: &Value) -> Result<()> {
         let layout = self.layout.get(id);
         let Value::Struct(values) = value else {
@@ -100,7 +101,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The elements, without a length.
+    /// Writes the elements, without a length.
     fn many(&mut self, kind: Kind, value: &Value) -> Result<()> {
         use Primitive as P;
         let to = &mut self.to;
@@ -132,7 +133,7 @@ impl Writer<'_> {
     }
 }
 
-/// Elements of an array or a sequence; none of what is neither.
+/// Returns the number of elements of an array or a sequence; `None` for another value.
 fn count(value: &Value) -> Option<usize> {
     Some(match value {
         Value::Bools(v) => v.len(),

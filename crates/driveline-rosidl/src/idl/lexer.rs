@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From text to words, numbers, strings and signs.
+//! Splits a text into words, numbers, strings and punctuation.
 
 use crate::error::{DefinitionError, Place, shown};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ pub(super) enum Kind<'a> {
     Int(i128),
     Float(f64),
     Text(String),
-    /// `::` is one.
+    /// Punctuation; `::` is one token.
     Sign(&'a str),
 }
 
@@ -62,7 +62,7 @@ impl<'a> Lexer<'a> {
         self.take(self.rest.find('\n').map_or(self.rest.len(), |at| at + 1));
     }
 
-    /// Spaces, comments, and `#include`s: what they name is looked up by the names of types.
+    /// Skips blanks, comments and `#include`s. Included types are found by their names.
     fn skip_blank(&mut self) -> Result<(), DefinitionError> {
         loop {
             let blank = self.rest.len() - self.rest.trim_start().len();
@@ -142,7 +142,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// At its first quote.
+    /// Reads a string, beginning at its first quote.
     fn string(&mut self) -> Result<Kind<'a>, DefinitionError> {
         let mut out = String::new();
         let mut chars = self.rest.char_indices().skip(1);
@@ -157,7 +157,7 @@ impl<'a> Lexer<'a> {
                     Some((_, 't')) => out.push('\t'),
                     Some((_, 'r')) => out.push('\r'),
                     Some((_, c @ ('"' | '\\' | '\'' | '?'))) => out.push(c),
-                    // ROS 2 keeps other escapes as they stand.
+                    // ROS 2 keeps other escapes unchanged.
                     Some((_, c)) => out.extend(['\\', c]),
                     None => break,
                 },

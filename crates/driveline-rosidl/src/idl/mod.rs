@@ -19,11 +19,11 @@ pub enum Interface {
     Service(Service),
 }
 
-/// Reads the text of an `.idl`; its modules and structs name what it defines. `file` is named in
-/// errors.
+/// Reads the text of an `.idl`; its modules and structs give the names of the definitions. `file`
+/// is named in errors.
 ///
 /// # Errors
-/// The first mistake, with its line; also what is IDL but not known to ROS 2.
+/// Returns the first mistake, with its line; also for IDL that ROS 2 does not support.
 pub fn parse_idl(file: &str, text: &str) -> Result<Interface, DefinitionError> {
     let file: Arc<str> = Arc::from(file);
     if text.len() > MAX_TEXT_LEN {

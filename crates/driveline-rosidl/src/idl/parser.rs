@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From tokens to messages and services.
+//! Parses tokens into messages and services.
 
 use super::Interface;
 use super::lexer::{Kind, Token};
@@ -12,11 +12,11 @@ use crate::name::{Namespace, TypeName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// ROS 2 nests three modules: package, kind, constants.
+/// Maximum nesting of modules. ROS 2 nests three: package, kind, constants.
 const MAX_MODULES: usize = 8;
-/// Parentheses in annotations.
+/// Maximum nesting of parentheses in annotations.
 const MAX_PARENTHESES: usize = 16;
-/// A sequence of strings is two.
+/// Maximum nesting of templates. A sequence of strings has two levels.
 const MAX_TEMPLATES: usize = 4;
 
 type Result<T> = std::result::Result<T, DefinitionError>;
@@ -27,7 +27,7 @@ pub(super) struct Parser<'a> {
     line: u32,
     modules: Vec<String>,
     typedefs: BTreeMap<String, FieldType>,
-    /// By the module that holds them.
+    /// Constants by the module that contains them.
     constants: BTreeMap<String, Vec<Constant>>,
     structs: Vec<Message>,
 }
@@ -123,7 +123,7 @@ impl<'a> Parser<'a> {
         )
     }
 
-    /// Takes the sign if it comes next.
+    /// Consumes the punctuation if it is the next token.
     fn takes(&mut self, sign: &str) -> bool {
         let next = self.tokens.next_if(|t| t.kind == Kind::Sign(sign));
         if let Some(token) = next {
@@ -281,7 +281,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A name, perhaps with a length behind it.
+    /// Reads a name, optionally followed by an array length.
     fn declarator(&mut self, ty: &FieldType) -> Result<(String, FieldType)> {
         let name = self.word("a name")?.to_owned();
         if !self.takes("[") {
@@ -313,7 +313,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `<` length `>`, if it comes next.
+    /// Reads `<` length `>`, if it comes next.
     fn bound(&mut self) -> Result<Option<u32>> {
         if !self.takes("<") {
             return Ok(None);
@@ -392,7 +392,7 @@ impl<'a> Parser<'a> {
         Ok(FieldType { element: inner.element, shape: Shape::Sequence { bound } })
     }
 
-    /// A typedef of this file, or a message by its full name.
+    /// Reads the name of a typedef of this file, or the full name of a message.
     fn named(&mut self, first: &str) -> Result<FieldType> {
         let mut parts = vec![first];
         while self.takes("::") {
@@ -418,7 +418,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A literal. ROS 2 evaluates no expressions either.
+    /// Reads a literal. Like ROS 2, this does not evaluate expressions.
     fn value(&mut self) -> Result<Literal> {
         let negative = self.takes("-");
         match (self.next("a value")?, negative) {
@@ -428,7 +428,7 @@ impl<'a> Parser<'a> {
             (Kind::Word("FALSE" | "false" | "False"), false) => Ok(Literal::Bool(false)),
             (Kind::Text(text), false) => {
                 let mut text = text.clone();
-                // Strings side by side are one.
+                // Adjacent strings are one string.
                 while let Some(Token { kind: Kind::Text(more), .. }) =
                     self.tokens.next_if(|t| matches!(t.kind, Kind::Text(_)))
                 {
@@ -476,7 +476,7 @@ impl<'a> Parser<'a> {
         Ok(notes)
     }
 
-    /// `name = value, …)`, after the opening parenthesis.
+    /// Reads `name = value, …)`, after the opening parenthesis.
     fn parameters(&mut self) -> Result<Vec<(String, Literal)>> {
         let mut out = Vec::new();
         loop {

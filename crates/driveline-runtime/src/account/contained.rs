@@ -11,7 +11,7 @@ pub const CONTAINED_FORMAT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum ContainedRecord {
-    /// First of all.
+    /// First record: the container's first process runs.
     Contained {
         /// [`CONTAINED_FORMAT`].
         format: u32,
@@ -60,8 +60,8 @@ pub struct Usage {
     /// Memory in use, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Most memory in use at once, in bytes. Where the kernel does not keep it: the most that was
-    /// seen, once a second.
+    /// Peak memory use, in bytes. If the kernel does not report it: the maximum of the readings,
+    /// once a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
     /// Limit on memory, in bytes; absent also where there is none.
@@ -70,7 +70,7 @@ pub struct Usage {
     /// Time for which threads had to wait because the CPU quota was used up, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_us: Option<u64>,
-    /// Periods in which they had to.
+    /// Number of periods with such waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_periods: Option<u64>,
     /// Processes that the kernel has killed for the memory limit.
@@ -81,17 +81,17 @@ pub struct Usage {
     pub cpus: Option<String>,
 }
 
-/// One word from the launcher to the first process of a container; a line each.
+/// A command from the launcher to the first process of a container, one a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// SIGTERM to the module.
+    /// Send SIGTERM to the module.
     Terminate,
-    /// SIGKILL to the module.
+    /// Send SIGKILL to the module.
     Kill,
 }
 
 impl Word {
-    /// With the end of its line.
+    /// Returns the command with the end of its line.
     #[must_use]
     pub fn line(self) -> &'static str {
         match self {
@@ -100,7 +100,7 @@ impl Word {
         }
     }
 
-    /// The word on a line without its end.
+    /// Parses a line without its end.
     #[must_use]
     pub fn parse(line: &[u8]) -> Option<Self> {
         match line {

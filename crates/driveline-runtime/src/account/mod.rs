@@ -27,7 +27,7 @@ use std::fmt;
 /// Version of the records; a reader ignores records that it does not know.
 pub const FORMAT: u32 = 1;
 
-/// One thing that a module asks of the kernel.
+/// One setting that a module requests from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingAccount {
     /// Key of the graph file, or the thread: `lock_memory`, `thread main/0`.
@@ -43,7 +43,7 @@ pub struct SettingAccount {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// First of all: the process exists.
+    /// First record: the process exists.
     Hello {
         /// [`FORMAT`].
         format: u32,
@@ -59,7 +59,7 @@ pub enum Record {
         #[serde(default)]
         clock_offset_ns: i64,
     },
-    /// All components are initialised; the process waits for the word to start.
+    /// All components are initialised; the process waits for the command to start.
     Ready,
     /// The executors run.
     Started {
@@ -92,7 +92,7 @@ pub enum Record {
     Counters {
         /// Component.
         component: String,
-        /// Since the start.
+        /// Counts since the start.
         #[serde(flatten)]
         stats: CallbackCounters,
     },
@@ -102,10 +102,10 @@ pub enum Record {
         component: String,
         /// Its input or output port.
         port: String,
-        /// The other end, why, and what to do.
+        /// The other end, the reason and the remedy.
         text: String,
     },
-    /// A port has found another one on its topic.
+    /// A port was matched with another one on its topic.
     Matched {
         /// Component.
         component: String,
@@ -114,8 +114,8 @@ pub enum Record {
         /// The component or node at the other end.
         peer: String,
     },
-    /// An input gets no samples because its component keeps as many as it may hold; once more when
-    /// it goes on.
+    /// An input gets no samples because its component holds as many as permitted; sent again when
+    /// samples come again.
     Held {
         /// Component.
         component: String,
@@ -127,7 +127,7 @@ pub enum Record {
         held: u32,
         /// True if samples of the input call the component; otherwise it reads them.
         triggers: bool,
-        /// Set once the input goes on.
+        /// Set once the input gets samples again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         end: Option<HeldEnd>,
     },
@@ -140,8 +140,8 @@ pub enum Record {
         /// The fact, for people.
         text: String,
     },
-    /// Counters of one input of a component, once a second if they changed, and at the end. Other
-    /// than the callbacks, they know of samples that no call has seen.
+    /// Counters of one input of a component, once a second if they changed, and at the end. Unlike
+    /// records of calls, they include samples that no call has seen.
     Input {
         /// Component.
         component: String,
@@ -149,7 +149,7 @@ pub enum Record {
         input: String,
         /// Its topic.
         topic: TopicId,
-        /// Since the start.
+        /// Counts since the start.
         #[serde(flatten)]
         stats: InputCounters,
     },
@@ -183,11 +183,11 @@ pub enum Record {
         service: String,
         /// Client or server end.
         end: CallEnd,
-        /// Since the start.
+        /// Counts since the start.
         #[serde(flatten)]
         calls: CallCounters,
     },
-    /// A change of a parameter, or of the log, that the launcher has asked for was made or refused.
+    /// A change of a parameter or of the log that the launcher requested was made or refused.
     Changed {
         /// Number of the change.
         change: u64,
@@ -210,7 +210,7 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// A component asks for the end of the run: its work is done.
+    /// A component requests the end of the run: its work is done.
     Finished {
         /// Component.
         component: String,
@@ -218,32 +218,32 @@ pub enum Record {
     /// The process knows that a component of the run has finished. Its timers tick once more;
     /// after that, only for new samples.
     Draining {
-        /// Since when.
+        /// Time when it learned this.
         at_ns: u64,
     },
     /// Remaining work of the module, in response to the launcher's request.
     Work {
-        /// Of the question.
+        /// Number of the request.
         round: u64,
         /// Each component with inputs, timers or an output.
         components: Vec<ComponentWork>,
     },
     /// Records that are missing from the stream because the reader was too slow.
     Lost {
-        /// Callbacks, since the start.
+        /// Number of lost records of callbacks, since the start.
         callbacks: u64,
-        /// Other records, since the start.
+        /// Number of other lost records, since the start.
         #[serde(default)]
         others: u64,
     },
-    /// The start has reached a call: until the next of these, or until the process is ready, it is
-    /// in there.
+    /// The start has reached a call. It is in this call until the next such record, or until the
+    /// process is ready.
     Entered {
         /// The call: the loading of a library, or a component's initialisation.
         #[serde(flatten)]
         call: CallPlace,
     },
-    /// A component has been in one call for long; again each second while it is.
+    /// A component has been in one call for long; repeated each second while it is.
     Busy {
         /// The call.
         #[serde(flatten)]
@@ -272,9 +272,9 @@ pub enum Record {
         /// Name of the mode.
         mode: String,
     },
-    /// A signal (SIGTERM or SIGINT) has asked the process to end.
+    /// A signal (SIGTERM or SIGINT) has requested the end of the process.
     Asked,
-    /// The process is about to end because of this.
+    /// The process is about to end because of a failure.
     Failed {
         /// The call that failed, if it was one.
         #[serde(flatten)]
@@ -286,7 +286,7 @@ pub enum Record {
     Crash {
         /// Number of the signal.
         signal: i32,
-        /// The call that ran on the thread, unless it is one of a component's own.
+        /// The call that ran on the thread, unless it is a component's own thread.
         #[serde(flatten)]
         call: Option<CallPlace>,
     },
@@ -309,7 +309,7 @@ pub struct ComponentWork {
     /// Inputs with samples that will be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<UnreadInput>,
-    /// Time until the tick that works on them, or on what calls have left to a timer of the
+    /// Time until the tick that works on them, or on data that calls have left to a timer of the
     /// component, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_ms: Option<u64>,
@@ -324,7 +324,7 @@ pub struct UnreadInput {
     pub samples: u64,
 }
 
-/// End of what [`Record::Held`] reports.
+/// End of the stall that [`Record::Held`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldEnd {
     /// Duration, in milliseconds.
@@ -333,12 +333,12 @@ pub struct HeldEnd {
     pub missed: u64,
 }
 
-/// Characters of a text in a record that would be too long; in JSON none takes more than six bytes
-/// for each of its own.
+/// Maximum number of characters of a text in a record that would be too long; in JSON a character
+/// takes at most six bytes for each of its own.
 const LONGEST_TEXT: usize = 8 * 1024;
 
 impl Record {
-    /// With the beginning of its text, and how long that was.
+    /// Cuts the text and appends its original length.
     pub(crate) fn shortened(mut self) -> Self {
         if let Self::Failure { text, .. }
         | Self::Failed { text, .. }
@@ -379,7 +379,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// As in the SDK, where it has a name there.
+    /// Returns the name in the SDK, if it has one there.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -442,7 +442,7 @@ pub struct CallbackAccount {
     pub start_ns: u64,
     /// End of the call.
     pub end_ns: u64,
-    /// Of the time in between, what went into decoding inputs and other conversions of its own:
+    /// Part of that time spent on decoding inputs and on the component's own conversions:
     /// communication.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conversion_ns: u64,
@@ -490,7 +490,7 @@ pub struct InputAccount {
     pub origins: Vec<OriginAccount>,
 }
 
-/// One source that a sample descends from, and where its age went until the sample was published.
+/// One source that a sample descends from, with the parts of its age when the sample was published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OriginAccount {
     /// Source topic.
@@ -535,7 +535,7 @@ pub struct CallbackCounters {
     pub invocations: u64,
     /// Calls that failed.
     pub failed: u64,
-    /// Calls with events that failed; these are in none of the others.
+    /// Calls with events that failed; these are in no other count.
     pub failed_events: u64,
     /// Calls skipped because an input had no sample yet.
     pub skipped_missing: u64,
@@ -543,7 +543,7 @@ pub struct CallbackCounters {
     pub skipped_stale: u64,
     /// Samples that found no partners.
     pub unsynchronised: u64,
-    /// Times that an input had to wait because as many samples were held as may be.
+    /// Number of times that an input had to wait because the maximum number of samples was held.
     pub held_limit: u64,
     /// Samples that could not be read.
     pub take_errors: u64,
@@ -585,8 +585,7 @@ impl From<driveline::Blocked> for BlockedCounters {
     }
 }
 
-/// Counters of an input. Published after the match is the sum of all up to `standby`, whenever they
-/// are read.
+/// Counters of an input. At any time, published after the match is the sum of all up to `standby`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputCounters {
@@ -623,13 +622,13 @@ pub struct InputCounters {
 }
 
 impl InputCounters {
-    /// Samples that were replaced by newer ones, whatever the input wanted them for.
+    /// Returns the samples that newer ones replaced, on an input that triggers or not.
     #[must_use]
     pub fn replaced(&self) -> u64 {
         self.missed.saturating_add(self.superseded)
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -671,13 +670,13 @@ impl InputCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallEnd {
-    /// It asks.
+    /// Sends requests.
     Client,
-    /// It answers.
+    /// Answers requests.
     Server,
 }
 
-/// Calls of one service at one end. Each is in one of the further counts, or in flight.
+/// Calls of one service at one end. Each is in one of the other counts, or in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallCounters {
@@ -687,16 +686,16 @@ pub struct CallCounters {
     pub answered: u64,
     /// Calls refused by the server, by its callback or for lack of space.
     pub refused: u64,
-    /// Calls that timed out; only clients know it.
+    /// Calls that timed out; only clients count them.
     pub timed_out: u64,
-    /// Calls whose other end was gone.
+    /// Calls whose other end had ended.
     pub peer_gone: u64,
-    /// Calls not sent, for lack of a server or of space; only clients know it.
+    /// Calls not sent, for lack of a server or of space; only clients count them.
     pub not_sent: u64,
 }
 
 impl CallCounters {
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -769,7 +768,7 @@ impl From<CallbackStats> for CallbackCounters {
 }
 
 impl CallbackCounters {
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cutting a stream of bytes into records.
+//! Splits a stream of bytes into records.
 
 use super::Record;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 
-/// Longest line that is taken; longer ones are counted as unreadable.
+/// Maximum length of a line; longer ones are counted as unreadable.
 pub const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// Turns bytes as they come into records. Memory is bounded by [`MAX_LINE_BYTES`].
+/// Turns received bytes into records. Memory is bounded by [`MAX_LINE_BYTES`].
 #[derive(Debug)]
 pub struct LineReader<T = Record> {
     line: Vec<u8>,
-    /// The rest of a line that was too long is being thrown away.
+    /// True while the rest of a line that was too long is skipped.
     skipping: bool,
     unreadable: u64,
     of: PhantomData<fn() -> T>,
@@ -25,7 +25,7 @@ impl<T> Default for LineReader<T> {
 }
 
 impl<T: DeserializeOwned> LineReader<T> {
-    /// Takes bytes and gives every record that is complete with them.
+    /// Takes bytes and passes every record that they complete to `take`.
     pub fn feed(&mut self, mut bytes: &[u8], mut take: impl FnMut(T)) {
         while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
             let (head, tail) = bytes.split_at(end);

@@ -258,9 +258,13 @@ fn long_and_broken_lines_are_counted_and_skipped() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_records_or_counted(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..10)) {
+    fn any_bytes_are_records_or_counted(
+        chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..10),
+    ) {
         let mut reader = LineReader::<Record>::default();
-        for c in chunks { reader.feed(&c, |_| {}); }
+        for c in chunks {
+            reader.feed(&c, |_| {});
+        }
     }
 
     #[test]

@@ -14,25 +14,24 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Calls that can wait for the thread: far more than come between two of its rounds at sensor
-/// rates.
+/// Maximum number of records of calls that wait for the thread: far more than arrive between two of
+/// its rounds at sensor rates.
 const SLOTS: usize = 512;
-/// Bytes kept of a name.
+/// Maximum number of bytes kept of a name.
 const MAX_NAME: usize = 64;
-/// Places for rare records (failures, counters), which can wait …
+/// Maximum number of waiting rare records (failures, counters) …
 const RARE: usize = 256;
-/// … and for records that a run depends on, for example that a component has finished.
+/// … and of waiting records that a run depends on, for example that a component has finished.
 const VITAL: usize = 64;
 /// Bytes gathered before a write; the records of one round can exceed it.
 const BUFFER: usize = 256 * 1024;
-/// Longest time that [`Writer::close`] tries to write the remaining records, if the reader does
-/// not read.
+/// Time-out of [`Writer::close`] for writing the remaining records, if the reader does not read.
 pub const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Time-out of a single write, set by the code that makes a writer over a socket. A write that
-/// times out is tried again; in between, the end is noticed.
+/// times out is tried again; in between, the end of the stream is detected.
 pub const WRITE_WITHIN: Duration = Duration::from_millis(100);
-/// The thread lets records gather this long, so that a busy graph costs one wake-up per round and
-/// not one per call.
+/// Time for which the thread lets records gather, so that a busy graph costs one wake-up per round
+/// and not one per call.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// The thread could not be started.
@@ -56,7 +55,7 @@ struct Shared {
     rare: ArrayQueue<Record>,
     lost: AtomicU64,
     lost_others: AtomicU64,
-    /// Something was added since the thread last looked.
+    /// True if a record was added since the thread's last check.
     pending: AtomicBool,
     closing: AtomicBool,
     thread: OnceLock<Thread>,
@@ -147,7 +146,7 @@ impl Writer {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Writes a record that is not of a call. Does not block: where too many wait already it is
+    /// Writes a record that is not of a call. Does not block: if too many records wait, it is
     /// dropped and counted.
     pub fn send(&self, record: Record) {
         if self.shared.rare.len() < RARE {
@@ -158,8 +157,8 @@ impl Writer {
         }
     }
 
-    /// As [`Self::send`], for the few records on which the run depends: they find room where others
-    /// are dropped.
+    /// As [`Self::send`], for the few records on which the run depends: they have room of their
+    /// own.
     pub fn send_vital(&self, record: Record) {
         if self.shared.rare.push(record).is_err() {
             self.shared.lost_others.fetch_add(1, Ordering::Relaxed);
@@ -182,7 +181,7 @@ impl Writer {
     }
 
     /// Writes the remaining records and ends the thread; nothing is written after it. Blocks until
-    /// then: [`CLOSE_WITHIN`] and a single write at most, if the reader does not read.
+    /// then, if the reader does not read for at most [`CLOSE_WITHIN`] plus a single write.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -311,12 +310,12 @@ impl Shared {
     }
 }
 
-/// Bytes on their way to a reader who may be slow, stopped or gone.
+/// Bytes for a reader that may be slow, stopped or gone.
 struct Outlet<'a, W> {
     out: W,
     bytes: Vec<u8>,
     closing: &'a AtomicBool,
-    /// Set once the stream is to end.
+    /// Time to give up; set once the stream is to end.
     give_up: Option<Instant>,
 }
 
@@ -325,8 +324,8 @@ impl<W: Write> Outlet<'_, W> {
         let start = self.bytes.len();
         serde_json::to_writer(&mut self.bytes, record)?;
         if self.bytes.len() - start > MAX_LINE_BYTES {
-            // A component's error may be of any length, and that it failed matters more than all of
-            // its words.
+            // A component's error may have any length, and the failure matters more than its whole
+            // text.
             self.bytes.truncate(start);
             serde_json::to_writer(&mut self.bytes, &record.clone().shortened())?;
         }
@@ -334,8 +333,8 @@ impl<W: Write> Outlet<'_, W> {
         if self.bytes.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
-    /// Writes all. While the reader does not read it tries again, until the stream is to end and
-    /// its time is up.
+    /// Writes all bytes. While the reader does not read, it tries again, until the stream is to end
+    /// and its time-out has passed.
     fn flush(&mut self) -> std::io::Result<()> {
         let mut written = 0;
         while written < self.bytes.len() {

@@ -6,35 +6,50 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time for a module to stop, where no option gives another.
+/// Default time for a module to stop.
 const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Usage text of `driveline-host`.
 pub const USAGE: &str =
-    "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N]
-                [--carried TOPIC,TOPIC...] [--default-user UID]
+    "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... \
+     [--stop-within-ms N]
+                [--carried TOPIC,TOPIC...] [--default-user \
+     UID]
                 [--account-stdin | --account-socket PATH] [--control PATH]
-       HOST contain --account-socket PATH ...
+       HOST \
+     contain --account-socket PATH ...
        HOST hold
        HOST describe LIBRARY
-       HOST load LIBRARY...
+       HOST \
+     load LIBRARY...
 
-run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end; what has not stopped
-          after 5 s (--stop-within-ms) is left behind; with --default-user, modules run as the users that the graph
-          names, and as this one where it names none; if the launcher dies, its socket (--control) is removed; topics of
-          --carried keep one sample ready for a gateway, and without it all do that leave the process, if the graph has
+run       runs one module of a graph in this process until SIGINT, SIGTERM \
+     or its own end; what has not stopped
+          after 5 s (--stop-within-ms) is left behind; \
+     with --default-user, modules run as the users that the graph
+          names, and as this one \
+     where it names none; if the launcher dies, its socket (--control) is removed; topics \
+     of
+          --carried keep one sample ready for a gateway, and without it all do that leave \
+     the process, if the graph has
           keys of gateways
-contain   is the first process of a container: starts `run` with the same arguments, passes on signals, reports to the
-          launcher what the module prints, what memory the container uses, and how the module ends
-hold      is the first process of a container into which modules are started one by one; ends on SIGTERM
+contain   is the first process of a \
+     container: starts `run` with the same arguments, passes on signals, reports to the
+          \
+     launcher what the module prints, what memory the container uses, and how the module \
+     ends
+hold      is the first process of a container into which modules are started one by one; \
+     ends on SIGTERM
 describe  prints the component classes of a library as JSON
-load      loads libraries into one process, and says at which one that fails
+load      loads \
+     libraries into one process, and says at which one that fails
 
-People usually want `driveline run GRAPH`, which starts this program for each module.";
+People usually want `driveline \
+     run GRAPH`, which starts this program for each module.";
 
 pub(super) enum Command {
     Run(HostOptions),
-    /// Arguments for `run`, and what is read of them.
+    /// Arguments for `run`, and the options parsed from them.
     Contain(Vec<OsString>, HostOptions),
     Hold,
     Describe {
@@ -143,7 +158,8 @@ mod tests {
     #[test]
     fn commands_are_understood() {
         let Ok(Command::Run(o)) = parsed(
-            "run --graph g.yaml --set a.b=1 --module m --set c.d=x --stop-within-ms 70 --account-stdin --control d/c",
+            "run --graph g.yaml --set a.b=1 --module m --set c.d=x --stop-within-ms 70 \
+             --account-stdin --control d/c",
         ) else {
             panic!()
         };
@@ -161,12 +177,13 @@ mod tests {
             };
             assert_eq!(o.carried, Some(topics));
         }
-        assert!(
-            matches!(parsed("describe libx.so"), Ok(Command::Describe { library }) if library.as_os_str() == "libx.so")
-        );
-        assert!(
-            matches!(parsed("load a.so b.so"), Ok(Command::Load { libraries }) if libraries.len() == 2)
-        );
+        assert!(matches!(
+            parsed("describe libx.so"),
+            Ok(Command::Describe { library }) if library.as_os_str() == "libx.so"
+        ));
+        assert!(matches!(
+            parsed("load a.so b.so"), Ok(Command::Load { libraries }) if libraries.len() == 2
+        ));
         assert!(matches!(parsed("--help"), Ok(Command::Help)));
         assert!(matches!(parsed("hold"), Ok(Command::Hold)));
         let Ok(Command::Contain(run, o)) =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changes of a component's parameters while it runs, by a command or by a mode: made in the group
-//! of its callback. Those of commands are acknowledged to the launcher.
+//! of its callback. Changes by commands are acknowledged to the launcher.
 
 use super::words::ParameterWord;
 use crate::account::{Call, Record, Writer};
@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Number of changes by commands that can wait; one more is refused. Of changes without a waiting
-/// command, only the newest of each parameter waits.
+/// Maximum number of waiting changes by commands; further ones are refused. Of other changes, only
+/// the newest of each parameter waits.
 const MAX_PENDING: usize = 64;
 /// Number of a change without a waiting command: of a mode, or after a restart.
 const UNASKED: u64 = 0;
@@ -53,7 +53,7 @@ impl Changes {
         Ok(Self { queue, wake })
     }
 
-    /// Has a change made after the call that runs. Does not wait for it.
+    /// Requests a change, to be made after the running call. Does not wait for it.
     pub(super) fn request(&self, word: ParameterWord) {
         let mut pending = self.queue.lock();
         if word.change == UNASKED {
@@ -67,7 +67,7 @@ impl Changes {
         self.wake.send("", false, &EndpointEvent::EventsLost { count: 0 });
     }
 
-    /// Makes a change on this thread, which nothing else of the component uses.
+    /// Makes a change on this thread, while nothing else of the component runs.
     pub(super) fn make(&self, word: &ParameterWord) -> Result<(), String> {
         self.queue.target.change(word)
     }
@@ -112,7 +112,7 @@ impl Target {
     fn change(&self, word: &ParameterWord) -> Result<(), String> {
         let parameters = self.node.parameters();
         let before = parameters.get(&word.name).map_err(|e| e.to_string())?;
-        // Checks the type, and gives the value its own.
+        // Checks the type, and converts the value to the declared one.
         parameters.set(&word.name, word.value.clone()).map_err(|e| e.to_string())?;
         let value = parameters.get(&word.name).map_err(|e| e.to_string())?;
         let _inside = self.seen.enter(Call::OnEvent, MonotonicNs::now(), None);

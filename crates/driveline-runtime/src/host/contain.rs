@@ -2,9 +2,9 @@
 //! The first process of a module's container: starts the module, passes on signals, reaps orphans,
 //! and reports to the launcher (`docs/protocols/deployment.md`).
 //!
-//! One thread, which sleeps in the kernel. It holds nothing of the module: if the launcher goes,
-//! the module notices it by itself; if the module goes, this process reports how and ends with its
-//! exit code.
+//! One thread, which sleeps in the kernel. It holds nothing of the module: the module detects the
+//! end of the launcher itself. If the module ends, this process reports how and ends with its exit
+//! code.
 
 use super::run::{HostOptions, signals};
 use super::{exit, launcher_socket, output, usage};
@@ -23,13 +23,13 @@ use std::time::{Duration, Instant};
 
 /// Time between two readings of the cgroup.
 const USAGE_EVERY: Duration = Duration::from_secs(1);
-/// Bytes for the launcher that may wait; then the module's output is not read.
+/// Maximum number of bytes that wait for the launcher; beyond it, the module's output is not read.
 const MOST_WAITING: usize = 1 << 20;
 /// Time for the launcher to read the remaining records.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 /// Time for the module to end after the launcher has gone.
 const KILL_AFTER: Duration = Duration::from_secs(10);
-/// Exit code of a process that a signal has ended: this plus its number, as shells say it.
+/// Exit code of a process that a signal has ended: this plus the signal's number, as in shells.
 const SIGNALLED: i32 = 128;
 
 /// Runs a module as the first process of its container, and returns the exit code. Blocks until the
@@ -44,16 +44,16 @@ pub(super) fn contain(arguments: &[OsString], options: &HostOptions) -> u8 {
     }
 }
 
-/// Waits for SIGTERM or SIGINT and reaps orphans. What else runs in the container ends with this
-/// process.
+/// Waits for SIGTERM or SIGINT and reaps orphans. Other processes in the container end with this
+/// one.
 pub(super) fn hold() -> u8 {
     let ended = signals().and_then(|asked| {
         let children = child_signals()?;
         loop {
-            let [told, _] = wait_for([&asked, &children], None)?;
+            let [signalled, _] = wait_for([&asked, &children], None)?;
             reap(None);
             drain(&children);
-            if told {
+            if signalled {
                 return Ok(());
             }
         }
@@ -139,7 +139,7 @@ fn time_left(until: Instant) -> Timespec {
     Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
 }
 
-/// Reaps all children that have ended, and returns how the one of interest did.
+/// Reaps all children that have ended, and returns the status of the one of interest.
 fn reap(of_interest: Option<u32>) -> Option<WaitStatus> {
     let mut found = None;
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -169,7 +169,7 @@ struct First {
 struct Launcher {
     socket: Option<UnixStream>,
     waiting: Vec<u8>,
-    /// Part of a line that has come.
+    /// Received part of a line.
     words: Vec<u8>,
 }
 
@@ -227,7 +227,8 @@ impl First {
         }
     }
 
-    /// The module notices it as well; one that hangs before it can is ended here.
+    /// Handles the end of the launcher. The module detects it as well; a module that hangs is ended
+    /// here.
     fn launcher_gone(&mut self) {
         if self.launcher.socket.is_some() {
             return;
@@ -296,7 +297,7 @@ impl Launcher {
         (self.socket, self.waiting) = (None, Vec::new());
     }
 
-    /// Words that have come whole.
+    /// Returns the commands that have arrived completely.
     fn read(&mut self) -> Vec<Word> {
         let mut words = Vec::new();
         let mut bytes = [0; 256];
@@ -307,7 +308,7 @@ impl Launcher {
                     for byte in &bytes[..n] {
                         match byte {
                             b'\n' => words.extend(Word::parse(&std::mem::take(&mut self.words))),
-                            // Longer lines are no words.
+                            // Longer lines are not commands.
                             byte if self.words.len() < 64 => self.words.push(*byte),
                             _ => {}
                         }
@@ -368,7 +369,7 @@ impl Output {
         }
     }
 
-    /// For the engine's log. Its end may be gone, and the module goes on all the same.
+    /// Writes for the engine's log. Its reader may be gone; the module continues in any case.
     fn log(&self, bytes: &[u8]) {
         let _ = match self.stream {
             OutputStream::Out => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Report of a fatal signal, just before the process ends: which component's call it was. All of
-//! this runs in the handler of the signal, so it only makes system calls and looks at atomics.
+//! Report of a fatal signal, just before the process ends, with the component's call in which it
+//! came. All of this runs in the signal handler, so it only makes system calls and reads atomics.
 
 use crate::account::Record;
 use crate::activity::{Text, describe_own};
@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 
-/// Longest that a full pipe may keep the report waiting.
+/// Maximum time for which a full pipe may delay the report.
 const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 static ACCOUNT: OnceLock<UnixStream> = OnceLock::new();
@@ -30,7 +30,7 @@ pub(super) fn report_crashes(account: Option<UnixStream>) -> std::io::Result<()>
 pub(super) fn report_failure(text: &str) {
     let record = Record::Failed { call: None, text: text.to_owned() }.shortened();
     if let (Some(account), Ok(json)) = (ACCOUNT.get(), serde_json::to_string(&record)) {
-        // On a line of its own, whatever was being written.
+        // On a line of its own, even if another line was being written.
         let _ = send(
             account,
             format!("\n{json}\n").as_bytes(),
@@ -43,7 +43,7 @@ pub(super) fn report_failure(text: &str) {
 fn report(crash: &Crash) {
     let (mut text, mut json, mut place) = (Text::new(), Text::new(), Text::new());
     let signal = u64::from(crash.signal.unsigned_abs());
-    // On a line of its own, whatever was being written.
+    // On a line of its own, even if another line was being written.
     json.push("\n{\"record\":\"crash\",\"signal\":").number(signal);
     describe_own(&mut place, &mut json);
     json.push("}\n");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exit codes of `driveline-host`.
 
-/// The module ended as it should.
+/// The module ended normally.
 pub const DONE: u8 = 0;
 /// A component failed to initialise, or the system refused something.
 pub const FAILED: u8 = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reporting the failures of one component without drowning in them.
+//! Reports the failures of one component, at a limited rate.
 
 use super::injected_faults;
 use super::output;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use driveline_types::MonotonicNs;
 
-/// Failures that are reported one by one; then at most one each [`PAUSE`].
+/// Number of failures that are reported one by one; then at most one each [`PAUSE`].
 const ONE_BY_ONE: u64 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -57,8 +57,8 @@ impl Failures {
         }
     }
 
-    /// Makes a call, which can be seen from outside while it runs. A failure or panic fails the
-    /// invocation, and is reported.
+    /// Makes a call that other threads can observe. A failure or panic fails the invocation, and is
+    /// reported.
     pub(crate) fn watch(
         &self,
         invocation: &Invocation<'_>,
@@ -97,7 +97,7 @@ impl Failures {
         let now = MonotonicNs::now().0;
         let last = self.reported.load(Ordering::Relaxed);
         let due = count <= ONE_BY_ONE || now.saturating_sub(last) >= PAUSE.as_nanos() as u64;
-        // Of several threads with a failure at once, one reports.
+        // If several threads have a failure at once, one reports.
         if !due
             || self
                 .reported

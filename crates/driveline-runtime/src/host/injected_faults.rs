@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Faults that the fault laboratory (`driveline chaos`) injects into a component's next call. Off
-//! unless `DRIVELINE_FAULTS` names a directory ([ADR 29](../../../../docs/adr/0029-fault-points.md)).
+//! unless `DRIVELINE_FAULTS` names a directory
+//! ([ADR 29](../../../../docs/adr/0029-fault-points.md)).
 //!
-//! The laboratory renames a file to `DIRECTORY/module-NAME`, whose text is the fault. The first call
-//! of a component of that module takes the file, and its absence is the acknowledgement.
+//! The laboratory renames a file with the fault as its text to `DIRECTORY/module-NAME`. The first
+//! call of a component of that module takes the file, and its absence is the acknowledgement.
 
 use crate::component::ComponentFailure;
 use std::fs::File;
@@ -27,9 +28,9 @@ pub enum InjectedFault {
     Hang,
     /// The call panics, and fails.
     Exception,
-    /// The process allocates and fills so many MiB, and keeps them.
+    /// The process allocates and fills this number of MiB, and keeps them.
     Memory(u32),
-    /// The process opens so many descriptors, and keeps them.
+    /// The process opens this number of descriptors, and keeps them.
     Descriptors(u32),
 }
 
@@ -56,7 +57,8 @@ impl FromStr for InjectedFault {
             (Some("memory"), Some(Ok(mib))) => Ok(Self::Memory(mib)),
             (Some("descriptors"), Some(Ok(n))) => Ok(Self::Descriptors(n)),
             _ => Err(format!(
-                "'{text}' is no fault: write `hang`, `exception`, `memory MIB` or `descriptors COUNT`"
+                "'{text}' is no fault: write `hang`, `exception`, `memory MIB` or `descriptors \
+                 COUNT`"
             )),
         }
     }
@@ -71,7 +73,7 @@ pub fn fault_file(directory: &Path, module: &str) -> PathBuf {
 /// The file that a call of this process takes.
 struct FaultPoint(PathBuf);
 
-/// Looks for faults of this module from now on, if the environment names a directory for them.
+/// Checks for faults of this module from now on, if the environment names a directory for them.
 pub(super) fn enable(module: &str) {
     if let Some(directory) = std::env::var_os(FAULTS_VARIABLE).filter(|d| !d.is_empty()) {
         let _ = POINT.set(FaultPoint(fault_file(Path::new(&directory), module)));

@@ -54,11 +54,11 @@ struct Output {
     topic: TopicId,
     published: PublishedCounter,
     reported: (u64, u64, BlockedCounters),
-    /// The condition of a mode asks for it.
+    /// True if the entry condition of a mode depends on it.
     watched: bool,
     events: PublisherEvents,
     event_lines: EventLines,
-    /// It has a deadline or a lease.
+    /// True if it has a deadline or a lease.
     promises: bool,
 }
 
@@ -250,7 +250,7 @@ impl Instance {
         &self.name
     }
 
-    /// Activates a component that is always active. Before the executors run.
+    /// Activates a component that is always active. Call it before the executors run.
     pub(crate) fn activate(&self) -> Result<(), HostError> {
         if self.lifecycle.is_some() {
             return Ok(());
@@ -264,14 +264,14 @@ impl Instance {
             .map_err(|e| HostError::Component { component: self.name.clone(), text: e.text })
     }
 
-    /// Has a modal component change its state; the outcome is a record of the account.
+    /// Requests a change of a modal component's state; the outcome is a record of the account.
     pub(super) fn request(&self, active: bool, switch: u64) {
         if let Some(lifecycle) = &self.lifecycle {
             lifecycle.request(StateRequest { active, number: switch });
         }
     }
 
-    /// Has a parameter changed; the outcome is a record of the account.
+    /// Requests a change of a parameter; the outcome is a record of the account.
     pub(super) fn change(&self, word: &ParameterWord, account: Option<&Writer>) {
         match (&self.changes, account) {
             (Some(changes), _) => changes.request(word.clone()),
@@ -283,8 +283,8 @@ impl Instance {
         }
     }
 
-    /// Has parameters changed as a mode has them: before `on_activate`, or between two calls. One
-    /// that the component refuses is logged.
+    /// Requests the parameter values of a mode: they are set before `on_activate`, or between two
+    /// calls. A refusal by the component is logged.
     pub(super) fn set_parameters(&self, mode: &str, values: &BTreeMap<String, ParameterValue>) {
         let Some(changes) = &self.changes else { return };
         for (name, value) in values {
@@ -303,16 +303,16 @@ impl Instance {
         (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
     }
 
-    /// A component of the run has finished: timers tick once more, and then only for what is new.
-    /// That nothing more comes from it misses no deadline.
+    /// Handles the finish of a component of the run: timers tick once more, and then only with new
+    /// data. Missing samples of it count as no missed deadlines.
     pub(super) fn drain(&self) {
         self.callback.iter().for_each(CallbackHandle::end_deadlines);
         self.outputs.iter().for_each(|o| o.published.end_deadlines());
         self.timers.added().iter().chain(&self.callback).for_each(|c| c.timer_end().drain());
     }
 
-    /// Returns the work in progress or waiting. In this order: a call that ends meanwhile is seen
-    /// in one of the two.
+    /// Returns the work in progress or waiting. Read in this order, so that a call that ends
+    /// meanwhile is seen in one of the two.
     pub(super) fn work(&self) -> ComponentWork {
         let timers = self.timers.added();
         let all: Vec<_> = timers.iter().chain(&self.callback).map(|c| c.pending()).collect();
@@ -332,8 +332,8 @@ impl Instance {
         }
     }
 
-    /// Reports inputs whose samples the component keeps although no further ones will come, however
-    /// short the time was.
+    /// Reports stalls of inputs at the end of a run, even short ones, since no further samples will
+    /// come.
     pub(super) fn report_stalls(&self, account: &Writer) {
         for (input, stall) in self.callback.iter().flat_map(CallbackHandle::unreported_stalls) {
             tracing::error!(component = self.name.as_str(), input, "{stall}");
@@ -370,7 +370,7 @@ impl Instance {
         changed
     }
 
-    /// The counters that have changed since they were last asked for.
+    /// Returns the counters that have changed since the last call.
     pub(super) fn counters(&mut self) -> Vec<Record> {
         let mut changed = self.outputs(false);
         let services = self.node.calls();
@@ -385,7 +385,7 @@ impl Instance {
         }
         self.reported_calls = services;
         let calls = self.timers.added();
-        // A call with an event is no run, since it works on no data.
+        // A call with an event does not count as a run, since it works on no data.
         let events = CallbackCounters {
             failed_events: self.events.0.stats().failed,
             ..CallbackCounters::default()

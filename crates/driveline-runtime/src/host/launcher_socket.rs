@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connecting to a launcher that may not be there yet (`docs/protocols/deployment.md`).
+//! Connects to a launcher that may not listen yet (`docs/protocols/deployment.md`).
 
 use super::output;
 use driveline_shm::PeerUser;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 /// Time between two attempts.
 const AGAIN: Duration = Duration::from_millis(100);
-/// A launcher that is not there after this is reported once.
+/// Time after which a missing launcher is reported once.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 
 /// Connects to the launcher's socket, and waits for it until `signals` becomes readable: then
-/// `None`. The signal stays there to be read.
+/// returns `None`. The signal stays readable.
 ///
 /// # Errors
-/// If the path cannot be that of a socket, or a stranger listens there.
+/// If the path cannot be that of a socket, or another user listens there.
 pub(super) fn connect(path: &Path, signals: &UnixStream) -> io::Result<Option<UnixStream>> {
     let (began, mut reported) = (Instant::now(), false);
     loop {
@@ -28,7 +28,8 @@ pub(super) fn connect(path: &Path, signals: &UnixStream) -> io::Result<Option<Un
             Err(e) if is_to_come(&e) => {
                 if began.elapsed() >= REPORT_AFTER && !std::mem::replace(&mut reported, true) {
                     output::log(format_args!(
-                        "waiting for the launcher at {}: {e}; it is `driveline run --attach`, or `--deploy`",
+                        "waiting for the launcher at {}: {e}; it is `driveline run --attach`, or \
+                         `--deploy`",
                         path.display()
                     ));
                 }
@@ -41,7 +42,7 @@ pub(super) fn connect(path: &Path, signals: &UnixStream) -> io::Result<Option<Un
     }
 }
 
-/// Returns true if a launcher may still come to listen.
+/// Returns true if a launcher may still begin to listen.
 fn is_to_come(e: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, NotFound, WouldBlock};
     matches!(e.kind(), NotFound | ConnectionRefused | WouldBlock | Interrupted)
@@ -66,7 +67,8 @@ fn checked(path: &Path, socket: UnixStream) -> io::Result<UnixStream> {
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(
-            "user {} listens at {}, but its directory belongs to user {owner}: give the directory to the launcher's user",
+            "user {} listens at {}, but its directory belongs to user {owner}: give the directory \
+             to the launcher's user",
             peer.uid,
             path.display()
         ),

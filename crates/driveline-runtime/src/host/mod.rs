@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One module of a graph in this process.
 //!
-//! [`main`] is all of an executable that runs modules: `driveline-host` is one for C++ components in shared libraries, and
-//! a program with components compiled in becomes one by passing its own [`ComponentLoader`].
+//! [`main`] is the main function of an executable that runs modules: `driveline-host` is one for
+//! C++ components in shared libraries, and a program with components compiled in becomes one by
+//! passing its own [`ComponentLoader`].
 //!
 //! ```text
 //! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--stop-within-ms N]
@@ -18,8 +19,8 @@
 //! SIGTERM, or when a component has finished. `--control` names the launcher's socket
 //! ([`crate::launch::control`]), which the process removes if the launcher has died.
 //!
-//! Nothing that a component does keeps the process from ending: if a callback hangs, it ends
-//! without once the time for stopping is up, or at a second signal.
+//! No component can keep the process from ending: if a callback hangs, the process ends without it
+//! when the time for stopping has passed, or at a second signal.
 
 mod arguments;
 mod changes;
@@ -52,8 +53,8 @@ use driveline_graph::Colour;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-/// Runs `driveline-host`: parses the arguments (without the program's name), does what they say and
-/// gives the exit code. Messages go to standard error. Blocks until the module has ended.
+/// Runs `driveline-host` with the arguments (without the program's name) and returns the exit code.
+/// Messages go to standard error. Blocks until the module has ended.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn ComponentLoader) -> u8 {
     match arguments::parse(arguments) {
@@ -98,7 +99,7 @@ fn load(libraries: &[std::path::PathBuf], loader: &dyn ComponentLoader) -> u8 {
 
 /// Ends this process at once, without destructors and exit handlers: for code of a component
 /// library that has left the process in a state in which neither can run, such as an exception out
-/// of the dynamic linker. `text` is said on standard error and is the cause in the launcher's
+/// of the dynamic linker. `text` is written to standard error and is the cause in the launcher's
 /// account.
 pub fn end_at_once(text: &str) -> ! {
     crash::report_failure(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Output lines for people. A reader may be missing, and the disk of a log may be full. The module
-//! goes on all the same; the macros of the standard library would panic.
+//! continues in any case; the macros of the standard library would panic.
 
 use driveline_types::text::seen;
 use std::fmt::Display;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Heartbeats of a module's process: their values, and how they reach the launcher.
+//! Heartbeats of a module's process: their values, and their transfer to the launcher.
 
 use crate::account::Writer;
 use crate::activity::{Seen, oldest_calls};
@@ -27,7 +27,7 @@ impl Budget {
         Self { time, beats, component }
     }
 
-    /// A call began at `start` and runs until the guard goes.
+    /// Notes that a call began at `start`; it ends when the guard is dropped.
     pub(super) fn begin(&self, start: MonotonicNs) -> Within<'_> {
         Within { budget: self, start, stalled: self.beats.stalled(start) }
     }
@@ -42,7 +42,7 @@ impl Budget {
     }
 }
 
-/// Goes when a call has ended.
+/// Guard of a call; dropped when the call has ended.
 pub(super) struct Within<'a> {
     budget: &'a Budget,
     start: MonotonicNs,
@@ -70,9 +70,9 @@ impl Pulse {
         Self { beats, components, outputs, oldest }
     }
 
-    /// One beat.
+    /// Makes one beat.
     pub(super) fn beat(&self, now: MonotonicNs) {
-        // The lock is this thread's alone.
+        // Only this thread takes the lock.
         let mut oldest = self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
         self.beats.beat(now, |beats| {
             oldest_calls(&self.components, &mut oldest);
@@ -124,15 +124,14 @@ impl Observer for Observed {
     }
 }
 
-/// The socket of the account, which carries one descriptor to the launcher with whatever is written
-/// next.
+/// The socket of the account. It sends one descriptor to the launcher together with the next write.
 pub(super) struct AccountSocket {
     stream: UnixStream,
     next: Arc<Mutex<Option<OwnedFd>>>,
 }
 
 impl AccountSocket {
-    /// The socket, and where to put the descriptor.
+    /// Returns the socket, and the place for the descriptor.
     pub(super) fn new(stream: UnixStream) -> (Self, Arc<Mutex<Option<OwnedFd>>>) {
         let next: Arc<Mutex<Option<OwnedFd>>> = Arc::default();
         (Self { stream, next: next.clone() }, next)

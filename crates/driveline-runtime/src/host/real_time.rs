@@ -14,17 +14,20 @@ use std::io::{Read, Write};
 
 /// File in which a process requests short idle states of the cores.
 const LATENCY_FILE: &str = "/dev/cpu_dma_latency";
-const LOCK_REMEDY: &str = "make the memlock limit unlimited: `ulimit -l unlimited`, LimitMEMLOCK=infinity of a systemd unit, or `--ulimit memlock=-1` of a container";
-const LATENCY_REMEDY: &str = "run as root, or let a udev rule give the file to the user; in a container also `devices: [/dev/cpu_dma_latency]`";
+const LOCK_REMEDY: &str = "make the memlock limit unlimited: `ulimit -l unlimited`, \
+                           LimitMEMLOCK=infinity of a systemd unit, or `--ulimit memlock=-1` of a \
+                           container";
+const LATENCY_REMEDY: &str = "run as root, or let a udev rule give the file to the user; in a \
+                              container also `devices: [/dev/cpu_dma_latency]`";
 
 /// The settings of one process. They hold while it lives.
 pub(super) struct RealTime {
     asked: ResolvedRealTime,
-    /// Made at once; others are read back when the executors run.
+    /// Settings applied at once; others are read back when the executors run.
     settled: Vec<SettingAccount>,
     locked: Result<(), String>,
     preferred: Result<Placed, String>,
-    /// The kernel forgets the request when it is closed.
+    /// The kernel drops the request when the file is closed.
     _latency: Option<File>,
 }
 
@@ -36,7 +39,7 @@ enum Placed {
 }
 
 impl RealTime {
-    /// Applies what the graph says of the module, on the thread that will open its topics.
+    /// Applies the module's settings of the graph, on the thread that will open its topics.
     pub(super) fn apply(graph: &ResolvedGraph, module: &ResolvedModule) -> Self {
         let asked = module.real_time;
         let preferred = asked.numa.map_or(Ok(Placed::OneNode), prefer);
@@ -81,7 +84,7 @@ impl RealTime {
         all
     }
 
-    /// Settings that were refused, other than of threads: each for one line.
+    /// Returns the refused settings, except of threads: one line each.
     pub(super) fn refusals<'s>(settings: &'s [SettingAccount]) -> Vec<String> {
         let own = settings.iter().filter(|s| !s.setting.starts_with("thread "));
         let line = |s: &'s SettingAccount| {
@@ -202,7 +205,7 @@ fn request_latency(asked: u32) -> (Option<File>, SettingAccount) {
     }
 }
 
-/// CPUs on which the kernel runs no process that does not ask for them.
+/// CPUs on which the kernel runs only processes that request them.
 struct Isolated(Vec<usize>);
 
 impl Isolated {
@@ -212,7 +215,7 @@ impl Isolated {
     }
 }
 
-/// CPUs of a list as the kernel writes it: `0-3,8`.
+/// Parses a list of CPUs in the kernel's format: `0-3,8`.
 fn cpus_of(text: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -230,7 +233,8 @@ fn cores(executor: &ResolvedExecutor, isolated: &Isolated) -> SettingAccount {
     } else {
         let open = list(&open);
         format!(
-            "cores {}: {kept}; other processes can use {open}: boot with `isolcpus={open}`, or keep them off with AllowedCPUs= of systemd slices",
+            "cores {}: {kept}; other processes can use {open}: boot with `isolcpus={open}`, or \
+             keep them off with AllowedCPUs= of systemd slices",
             list(cpus)
         )
     };

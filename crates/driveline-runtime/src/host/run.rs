@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The life of a module's process: load, bring up, wait for the word, run, wind down.
+//! The life of a module's process: load, bring up, wait for the command to start, run, stop.
 
 use super::crash;
 use super::injected_faults;
@@ -41,10 +41,11 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// Period at which events of outputs are polled, if one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
-/// Without a launcher: the module ends when this long after a component has finished the others
-/// have no work left …
+/// Without a launcher: the module ends this long after a component has finished, if the others have
+/// no work left …
 const SETTLE: Duration = Duration::from_millis(500);
-/// … and at the latest after this: it cannot know whether what others go on publishing matters.
+/// … and at the latest after this: the module cannot know whether samples that others still publish
+/// matter.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
 
 /// Parameters of `driveline-host`.
@@ -52,7 +53,7 @@ const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
 pub struct HostOptions {
     /// Graph file.
     pub graph: PathBuf,
-    /// Module of it.
+    /// Module of the graph.
     pub module: String,
     /// Assignments `component.parameter=value`.
     pub set: Vec<String>,
@@ -61,14 +62,13 @@ pub struct HostOptions {
     pub carried: Option<Vec<String>>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
-    /// The launcher's socket for the account; waited for until it is there.
+    /// The launcher's socket for the account. The module waits until it exists.
     pub account_socket: Option<PathBuf>,
-    /// Modules run as the users that the graph names, and as this one where it names none; without
-    /// it, all as one user.
+    /// User of modules for which the graph names none. `None`: all modules run as one user.
     pub default_user: Option<u32>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
-    /// Time for the module to stop. Then it ends, without waiting for calls that hang.
+    /// Time for the module to stop. After that it ends without waiting for hanging calls.
     pub stop_within: Duration,
 }
 
@@ -124,7 +124,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
                 .map_err(os("cannot use the launcher's socket (`--account-socket`)"))?;
             match connected {
                 Some(socket) => Some(socket),
-                // A signal has asked for the end before the launcher was there.
+                // A signal requested the end before the launcher listened.
                 None => return Ok(()),
             }
         }
@@ -137,7 +137,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
     let account = match &socket {
         Some(socket) => {
             let out = socket.try_clone().map_err(os("cannot use the account's socket"))?;
-            // A launcher that is stopped must not keep this process from ending.
+            // A suspended launcher must not keep this process from ending.
             out.set_write_timeout(Some(WRITE_WITHIN))
                 .map_err(os("cannot set the time-out of the account's socket"))?;
             let (out, next) = AccountSocket::new(out);
@@ -207,8 +207,8 @@ struct Module<'a> {
 }
 
 impl Module<'_> {
-    /// Words that the launcher reads, where there is one and the graph declares something that they
-    /// are for.
+    /// Returns the words that the launcher reads, if there is a launcher and the graph declares
+    /// anything that needs them.
     fn heartbeats(&self, module: &ResolvedModule) -> Result<Option<Arc<Heartbeats>>, HostError> {
         let Some((layout, handed)) = Layout::of(module).zip(self.handed) else { return Ok(None) };
         let cannot = || os("cannot make the words of its heartbeats");
@@ -383,7 +383,11 @@ fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
     let components: Vec<_> = module
         .components
         .iter()
-        .map(|c| serde_json::json!({ "name": c.name, "class": c.class, "library": c.library, "executor": c.executor }))
+        .map(|c| {
+            serde_json::json!(
+                { "name": c.name, "class": c.class, "library": c.library, "executor": c.executor }
+            )
+        })
         .collect();
     serde_json::json!({ "graph": graph.name, "module": module.name, "components": components })
         .to_string()
@@ -398,8 +402,8 @@ pub(super) fn signals() -> std::io::Result<UnixStream> {
     Ok(reader)
 }
 
-/// The socket at standard input, which becomes `/dev/null`, so that no component reads what is not
-/// meant for it.
+/// Takes the socket at standard input, which becomes `/dev/null`, so that no component reads from
+/// it.
 fn take_stdin() -> std::io::Result<UnixStream> {
     let owned = rustix::stdio::stdin().try_clone_to_owned()?;
     let is_socket = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&owned)?.st_mode)
@@ -415,12 +419,12 @@ fn take_stdin() -> std::io::Result<UnixStream> {
 /// Time between two checks of the remaining work.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Work that is left after a component has finished, in a module without a launcher.
+/// Remaining work after a component has finished, in a module without a launcher.
 #[derive(Default)]
 struct WorkLeft {
-    /// Calls that had ended at the last look.
+    /// Number of calls that had ended at the last check.
     calls: Option<u64>,
-    /// First look.
+    /// Time of the first check.
     since: Option<Instant>,
 }
 
@@ -444,7 +448,7 @@ struct Running<'a> {
     socket: Option<&'a UnixStream>,
     account: Option<&'a Writer>,
     instances: &'a mut [Instance],
-    /// A component of the run has finished.
+    /// True if a component of the run has finished.
     draining: bool,
     words: Words,
     /// The initial mode, for a module without a launcher.
@@ -473,7 +477,7 @@ fn initial_word(graph: &ResolvedGraph) -> Option<ModeWord> {
 /// Reason for a wake-up of the process.
 enum Woken {
     Stop,
-    /// Lines of the launcher.
+    /// Lines from the launcher.
     Words(Vec<Word>),
     /// The launcher is gone.
     Lost,
@@ -551,7 +555,7 @@ impl Running<'_> {
                 .fold(counters_at, Instant::min);
             match self.wait(Some(next.saturating_duration_since(now)))? {
                 Woken::Stop => {
-                    // The launcher's word came before its signal, and may be noticed after it.
+                    // The launcher's line came before its signal, but may be read after it.
                     if self.has_word_to_drain() {
                         self.drain();
                     }
@@ -598,7 +602,7 @@ impl Running<'_> {
         module: &ResolvedModule,
         executors: &[(&str, Arc<Executor>)],
     ) -> Result<(), HostError> {
-        // Where the log has it, it is said there.
+        // If the log has warnings, it is reported there.
         let is_logged = tracing::event_enabled!(tracing::Level::WARN);
         let mut reports = Vec::new();
         for (spec, (_, executor)) in module.executors.iter().zip(executors) {
@@ -623,7 +627,8 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Enters a mode by itself and goes on: the launcher, which could ask for another, is gone.
+    /// Enters a mode without the launcher, which has ended and could request another, and
+    /// continues.
     fn launcher_lost(&mut self, mode: &ModeWord) {
         without_launcher::close_outputs();
         self.mode(mode);
@@ -657,7 +662,7 @@ impl Running<'_> {
         self.send_vital(Record::Changed { change, error: outcome.err() });
     }
 
-    /// Hands each component its transition; each is made on the component's executor.
+    /// Passes its transition to each component; it is made on the component's executor.
     fn mode(&self, word: &ModeWord) {
         for instance in self.instances.iter() {
             if let Some(values) = word.parameters.get(instance.name()) {
@@ -670,7 +675,8 @@ impl Running<'_> {
         }
     }
 
-    /// Nothing new comes from what has finished: timers are not to repeat the last of it.
+    /// Drains timers: no new data comes from finished components, and timers must not repeat the
+    /// last samples.
     fn drain(&mut self) {
         if !std::mem::replace(&mut self.draining, true) {
             self.instances.iter().for_each(Instance::drain);

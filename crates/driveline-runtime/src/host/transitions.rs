@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `on_activate` and `on_deactivate` of one component, and what they report.
+//! `on_activate` and `on_deactivate` of one component, and their reports.
 
 use super::changes::Changes;
 use super::failures::Failures;
@@ -14,7 +14,7 @@ pub(super) struct Transitions {
     pub(super) component: Arc<dyn Component>,
     pub(super) failures: Arc<Failures>,
     pub(super) account: Option<Arc<Writer>>,
-    /// Changes of its parameters, which a mode makes before it is active.
+    /// Changes of its parameters, which a mode makes before the component is active.
     pub(super) changes: Option<Arc<Changes>>,
 }
 

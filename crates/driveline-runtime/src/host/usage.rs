@@ -4,10 +4,10 @@
 use crate::account::Usage;
 use std::path::{Path, PathBuf};
 
-/// Limits from here on are none: version 1 writes the greatest number of pages.
+/// Greater limits mean no limit: version 1 writes the greatest number of pages.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Reads it. What cannot be read is absent. Reads a few files and allocates.
+/// Reads the usage. Values that cannot be read are absent. Reads a few files and allocates.
 pub(super) fn read() -> Usage {
     read_at(Path::new("/proc/self"), Path::new("/sys/fs/cgroup"))
 }
@@ -45,7 +45,8 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The first of these files that there is: (controller, or "" for version 2; name).
+    /// Returns the text of the first existing file of these: (controller, or "" for version 2;
+    /// name).
     fn text(&self, files: [(&str, &str); 2]) -> Option<String> {
         let read = |(controller, file)| {
             let directories = self.directories(controller).into_iter();
@@ -54,7 +55,8 @@ impl Places<'_> {
         files.into_iter().find_map(read)
     }
 
-    /// In a container, the cgroup is often the root of what is mounted, whatever its path says.
+    /// Returns possible directories. In a container, the cgroup is often the root of the mount,
+    /// whatever its path.
     fn directories(&self, controller: &str) -> Vec<PathBuf> {
         let path = self.membership.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);
@@ -104,7 +106,7 @@ mod tests {
             ("cg/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
             ("cg/cpu/libpod/x/cpu.stat", "nr_periods 4\nnr_throttled 3\nthrottled_time 7000\n"),
         ]);
-        // Of `cpu,cpuacct` the directory is that of `cpu`, which is a link to it.
+        // The directory of `cpu,cpuacct` is found as `cpu`, which is a link to it.
         let two = usage(&[
             status,
             ("proc/cgroup", "0::/libpod/x\n"),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A thread that nothing a component does can hold up.
+//! A thread that no component can block.
 //!
-//! It takes signals and notices that the launcher is gone, passes both on to the main thread, and
-//! ends the process itself if that takes too long: a component that hangs must not outlive its run.
-//! It also reports calls that take long.
+//! It receives signals and detects the end of the launcher, passes both on to the main thread, and
+//! ends the process itself if the main thread takes too long: a hanging component must not outlive
+//! its run. It also reports calls that take long.
 
 use super::pulse::Pulse;
 use super::{crash, exit};
@@ -30,9 +30,9 @@ pub(crate) const ONE_INTERRUPT: std::time::Duration = std::time::Duration::from_
 
 /// A call that has run for longer is reported …
 const LONG: Duration = Duration::from_secs(3);
-/// … and at the end already after this, since it is what the end waits for.
+/// … and after this at the end of the run, which waits for it.
 const LONG_AT_THE_END: Duration = Duration::from_millis(500);
-/// Time between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_AT_THE_END: Duration = Duration::from_millis(200);
 
@@ -40,7 +40,7 @@ const LOOK_AT_THE_END: Duration = Duration::from_millis(200);
 pub(super) struct Subject {
     pub(super) module: String,
     pub(super) signals: UnixStream,
-    /// To the launcher.
+    /// Socket to the launcher.
     pub(super) socket: Option<UnixStream>,
     pub(super) account: Option<Arc<Writer>>,
     pub(super) stop: StopSwitch,
@@ -50,12 +50,12 @@ pub(super) struct Subject {
     pub(super) control: Option<PathBuf>,
 }
 
-/// The main thread's end of it.
+/// The main thread's handle of the watch.
 pub(super) struct Watch {
     /// Readable once the module is to end.
     pub(super) word: UnixStream,
     launcher_gone: Arc<AtomicBool>,
-    /// The module goes on if the launcher is gone.
+    /// True if the module continues without its launcher.
     goes_on: Arc<AtomicBool>,
     pulse: Arc<OnceLock<Pulse>>,
 }
@@ -79,31 +79,30 @@ impl Watch {
             asked: None,
             impatient: false,
             ending: None,
-            told: HashMap::new(),
+            reported: HashMap::new(),
             look_at: Instant::now() + LOOK,
         };
         std::thread::Builder::new().name("watch".into()).spawn(move || thread.run())?;
         Ok(Self { word, launcher_gone, goes_on, pulse })
     }
 
-    /// From here on the module goes on if its launcher is lost.
+    /// Makes the module continue if its launcher is lost.
     pub(super) fn go_on_without_launcher(&self) {
         self.goes_on.store(true, Ordering::Release);
     }
 
-    /// Begins to beat.
+    /// Starts the heartbeats.
     pub(super) fn pulse(&self, pulse: Pulse) {
         let _ = self.pulse.set(pulse);
     }
 
-    /// The main thread ends the module, of its own accord or because it was asked to: from now on
-    /// the time counts.
+    /// Notes that the main thread ends the module, by itself or on request: the time-out begins.
     pub(super) fn ending(&self) {
         let _ = (&self.word).write(&[1]);
     }
 
-    /// Ends the processes that components have started and not ended, where no other process
-    /// is left to do it.
+    /// Ends the processes that components have started and not ended, if no other process can do
+    /// it.
     pub(super) fn end_the_rest(&self) {
         if self.launcher_gone.load(Ordering::Acquire) {
             signal_own_group(Signal::TERM);
@@ -111,8 +110,8 @@ impl Watch {
     }
 }
 
-/// Only a process that a launcher has started leads a group of its own; others share it with who
-/// knows whom.
+/// Sends a signal to the process group, if this process leads it. Only a process that a launcher
+/// has started does; others share their group with unknown processes.
 fn signal_own_group(signal: Signal) {
     let own = rustix::process::getpid();
     if rustix::process::getpgrp() == own {
@@ -124,18 +123,18 @@ struct Thread {
     subject: Subject,
     word: UnixStream,
     launcher_gone: Arc<AtomicBool>,
-    /// The module goes on if the launcher is gone.
+    /// True if the module continues without its launcher.
     goes_on: Arc<AtomicBool>,
-    /// Until the main thread has left the module behind.
+    /// True until the main thread has ended the module.
     main_listens: bool,
     /// Time of the first request to end.
     asked: Option<Instant>,
-    /// The user does not want to wait any longer.
+    /// True if the user does not want to wait any longer.
     impatient: bool,
-    /// Since when the module is to end.
+    /// Time when the end of the module began.
     ending: Option<Instant>,
     /// Duration of a call at its last report.
-    told: HashMap<(usize, u64), Duration>,
+    reported: HashMap<(usize, u64), Duration>,
     look_at: Instant,
     /// Values written at each beat, once all components are initialised.
     pulse: Arc<OnceLock<Pulse>>,
@@ -181,7 +180,7 @@ impl Thread {
             tv_nsec: i64::from(timeout.subsec_nanos()),
         };
         if poll(&mut fds, Some(&timeout)).is_err() {
-            // Interrupted, or out of memory for a moment: never a busy loop.
+            // Interrupted, or out of memory for a moment: the sleep avoids a busy loop.
             return std::thread::sleep(Duration::from_millis(10));
         }
         let happened: Vec<bool> = fds.iter().map(|f| !f.revents().is_empty()).collect();
@@ -197,8 +196,7 @@ impl Thread {
         }
         let read = if word { Some((&self.word).read(&mut bytes)) } else { None };
         match read {
-            // The main thread is on its way out of the process; what runs there at last is still
-            // bounded.
+            // The main thread leaves the process; its last code is bounded in time as well.
             Some(Ok(0)) => self.main_listens = false,
             Some(Err(ref e)) if e.kind() != std::io::ErrorKind::WouldBlock => {
                 self.main_listens = false
@@ -211,9 +209,9 @@ impl Thread {
         }
     }
 
-    /// Without a launcher, the second signal means that the user does not want to wait. A launcher
-    /// has its own limit: it asks each module to end when its turn comes, also modules that got a
-    /// signal together with it.
+    /// Handles a request to end. Without a launcher, the second signal means that the user does not
+    /// want to wait. A launcher has its own time-out: it requests the end of each module in turn,
+    /// also of modules that received a signal together with it.
     fn asked_for_the_end(&mut self, signals: usize) {
         let alone = self.subject.socket.is_none() || self.launcher_gone.load(Ordering::Relaxed);
         match self.asked {
@@ -236,7 +234,7 @@ impl Thread {
         }
         self.ending = Some(Instant::now());
         self.look_at = Instant::now() + LOOK_AT_THE_END;
-        // Long callbacks look at this.
+        // Long callbacks check this.
         self.subject.stop.stop();
         let _ = (&self.word).write(&[1]);
     }
@@ -245,7 +243,7 @@ impl Thread {
         let (now, long) =
             (MonotonicNs::now(), if self.ending.is_some() { LONG_AT_THE_END } else { LONG });
         let calls = running_since(MonotonicNs(now.0.saturating_sub(long.as_nanos() as u64)));
-        self.told.retain(|id, _| calls.iter().any(|c| c.id == *id));
+        self.reported.retain(|id, _| calls.iter().any(|c| c.id == *id));
         for Running { id, place, since } in calls {
             let age = now.since(since);
             match &self.subject.account {
@@ -253,8 +251,8 @@ impl Thread {
                     account.send(Record::Busy { call: place, for_ms: age.as_millis() as u64 })
                 }
                 // Again when it has taken twice as long.
-                None if self.told.get(&id).is_none_or(|told| age >= *told * 2) => {
-                    self.told.insert(id, age);
+                None if self.reported.get(&id).is_none_or(|last| age >= *last * 2) => {
+                    self.reported.insert(id, age);
                     let s = age.as_secs();
                     crash::write(format!("warning: {place} for {s} s\n").as_bytes());
                 }
@@ -263,7 +261,7 @@ impl Thread {
         }
     }
 
-    /// Ends the process: the time is up, or the user does not want to wait.
+    /// Ends the process: the time-out has passed, or the user does not want to wait.
     fn give_up(&self) -> ! {
         let within = self.subject.stop_within;
         let why = if self.impatient {
@@ -288,10 +286,10 @@ impl Thread {
             if let Some(path) = &self.subject.control {
                 remove_dead(path, Duration::ZERO);
             }
-            // Ends this process as well, where it leads the group.
+            // Ends this process as well, if it leads the group.
             signal_own_group(Signal::KILL);
         }
-        // Without destructors and exit handlers, which could wait for what hangs.
+        // Without destructors and exit handlers, which could wait for the hanging call.
         signal_hook::low_level::exit(i32::from(exit::STUCK))
     }
 }

@@ -2,12 +2,12 @@
 //! Behaviour of a module whose launcher is lost, if the graph declares a mode for that
 //! (`on_launcher_lost: {mode: NAME}`).
 //!
-//! Nothing is taken over: each module enters the mode by itself, and ends on SIGTERM.
+//! No process replaces the launcher: each module enters the mode by itself, and ends on SIGTERM.
 
 use super::words::ModeWord;
 use driveline_graph::{OnLauncherLost, ResolvedGraph, ResolvedModule};
 
-/// Number of a switch that no launcher gives.
+/// Number of a switch that no launcher uses.
 const BY_ITSELF: u64 = u64::MAX;
 
 /// Returns the word that the lost launcher would have sent to this module.
@@ -29,8 +29,8 @@ pub(super) fn word(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Mod
     })
 }
 
-/// The launcher read both outputs. Nothing reads them any more: a write would fail, and `println!`
-/// of a component panic.
+/// Closes both outputs. The launcher read them, and nothing reads them any more: a write would
+/// fail, and a component's `println!` would panic.
 pub(super) fn close_outputs() {
     let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else { return };
     let _ = rustix::stdio::dup2_stdout(&null);

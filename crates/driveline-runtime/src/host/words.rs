@@ -18,7 +18,7 @@ pub(crate) enum Word {
     Drain,
     /// Components change their states.
     Mode(ModeWord),
-    /// Asks for the remaining work; answered with a record of this round.
+    /// Requests the remaining work; a record of this round responds.
     Work(u64),
     /// A parameter is changed.
     Parameter(ParameterWord),
@@ -40,7 +40,7 @@ pub(crate) struct ParameterWord {
 }
 
 impl ParameterWord {
-    /// A change for which no command waits.
+    /// Creates a change for which no command waits.
     pub(crate) fn unasked(
         component: &str,
         name: &str,
@@ -69,7 +69,7 @@ pub(crate) struct LogWord {
 /// States of modal components. A component that it does not name stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ModeWord {
-    /// Number of the switch, given back with each acknowledgement.
+    /// Number of the switch, repeated in each acknowledgement.
     pub(crate) switch: u64,
     /// The mode.
     pub(crate) mode: String,
@@ -84,7 +84,7 @@ pub(crate) struct ModeWord {
     pub(crate) parameters: BTreeMap<String, BTreeMap<String, ParameterValue>>,
 }
 
-/// As it is written.
+/// A line as it is written in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "word", rename_all = "snake_case")]
 enum Line {
@@ -103,27 +103,27 @@ impl Line {
 }
 
 impl ParameterWord {
-    /// The line, with its end.
+    /// Returns the line, with its end.
     pub(crate) fn line(&self) -> Vec<u8> {
         Line::Parameter(self.clone()).bytes()
     }
 }
 
 impl LogWord {
-    /// The line, with its end.
+    /// Returns the line, with its end.
     pub(crate) fn line(&self) -> Vec<u8> {
         Line::Log(self.clone()).bytes()
     }
 }
 
 impl ModeWord {
-    /// The line, with its end.
+    /// Returns the line, with its end.
     pub(crate) fn line(&self) -> Vec<u8> {
         Line::Mode(self.clone()).bytes()
     }
 }
 
-/// The line that asks for the remaining work, with its end.
+/// Returns the line that requests the remaining work, with its end.
 pub(crate) fn work_line(round: u64) -> Vec<u8> {
     let mut line = serde_json::to_vec(&Line::Work { round }).unwrap_or_default();
     line.push(b'\n');
@@ -143,16 +143,16 @@ fn word(line: &[u8]) -> Option<Word> {
     }
 }
 
-/// Cuts what is read into lines. A line of a later release is ignored.
+/// Splits received bytes into lines. A line of a later release is ignored.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     partial: Vec<u8>,
-    /// The line is too long: its rest is ignored.
+    /// True while the rest of a line that is too long is ignored.
     skipping: bool,
 }
 
 impl Words {
-    /// The words of the lines that end in `bytes`.
+    /// Returns the words of the lines that end in `bytes`.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Word> {
         let mut words = Vec::new();
         for piece in bytes.split_inclusive(|b| *b == b'\n') {

@@ -7,17 +7,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Time for a program to say what it is.
+/// Time for a program to report its build.
 const TIME_OUT: Duration = Duration::from_secs(10);
 const MAX_LEN: usize = 100;
 
 /// Version and commit. As text: `0.1.0 (bca2aff678)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// Of Driveline.
+    /// Version of Driveline.
     pub version: String,
-    /// `-dirty-` and eight digits mean that there were changes beyond it, which ones, `-debug` that
-    /// it is not optimised.
+    /// Commit. `-dirty-` and eight digits identify uncommitted changes; `-debug` means that the
+    /// build is not optimised.
     pub commit: String,
 }
 
@@ -28,10 +28,10 @@ impl fmt::Display for Build {
 }
 
 impl Build {
-    /// Asks a gateway's program with `--version`. Blocks, at most some 10 s.
+    /// Runs a gateway's program with `--version`. Blocks, at most some 10 s.
     ///
     /// # Errors
-    /// Reason why the program reports no build, as half a sentence.
+    /// Reason why the program reports no build, as a clause.
     pub fn of_program(program: &Path) -> Result<Self, String> {
         let child = Command::new(program)
             .arg("--version")
@@ -43,7 +43,7 @@ impl Build {
         let said = String::from_utf8_lossy(&seen.out);
         let understood =
             said.strip_suffix('\n').filter(|_| seen.status.success()).and_then(Self::read);
-        // Releases before there was that option take it for the name of a file.
+        // Releases without that option treat it as the name of a file.
         understood.ok_or_else(|| "it does not know `--version`".to_owned())
     }
 
@@ -93,8 +93,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let program = |name: &str, text: &str| {
             let path = dir.path().join(name);
-            // Another process writes it: a child that a parallel test starts could inherit
-            // the file while it is open, and what is open for writing cannot be started.
+            // Another process writes the file: a child that a parallel test starts could inherit it
+            // while it is open, and a file that is open for writing cannot be executed.
             let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
             assert!(
                 Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One started process and what comes out of it.
+//! One started process, its outputs and its account.
 
 use super::death::LastWords;
 use super::gateway::GatewayOptions;
@@ -25,13 +25,13 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Most bytes that are read from one process before the others get their turn.
+/// Maximum number of bytes read from one process before the others get their turn.
 const TURN: usize = 64 * 1024;
-/// Output that a module can write while the launcher does not read, before it has to wait.
+/// Bytes of output that a module can write while the launcher does not read, before it has to wait.
 const PIPE: usize = 1024 * 1024;
 /// Time for a gateway to read its first line.
 const FIRST_LINE_WITHIN: Duration = Duration::from_secs(5);
-/// Validity of a report about a call that takes long; the process reports each second.
+/// Time for which a report about a long call is valid; the process reports each second.
 const BUSY_HOLDS: Duration = Duration::from_millis(2500);
 
 /// Parameters to start a module.
@@ -41,13 +41,13 @@ pub(super) struct Start<'a> {
     pub(super) graph: &'a Path,
     pub(super) module: &'a str,
     pub(super) set: &'a [String],
-    /// Topics of the module that gateways read by rules, with commas between them.
+    /// Topics of the module that gateways read by rules, separated by commas.
     pub(super) carried: String,
     pub(super) domain_dir: &'a Path,
     pub(super) environment: &'a BTreeMap<String, String>,
     /// The run's control socket.
     pub(super) control: Option<&'a Path>,
-    /// Time for it to stop. Then it ends, without waiting for calls that hang.
+    /// Time for it to stop. After that it ends without waiting for hanging calls.
     pub(super) stop_within: Duration,
 }
 
@@ -56,24 +56,24 @@ pub(super) struct Child {
     pub(super) ready: bool,
     /// Set once the process has ended and all its output was read.
     pub(super) ended: Option<ExitStatus>,
-    /// It was asked to end.
-    pub(super) told: bool,
-    /// It was killed because it did not end.
+    /// True if its end was requested.
+    pub(super) end_requested: bool,
+    /// True if it was killed because it did not end.
     pub(super) killed: bool,
-    /// It is killed because a component did not change its state in time; what happened, for
+    /// Set if it is killed because a component did not change its state in time: the event, for
     /// people.
     pub(super) hung: Option<String>,
     /// Time of its start.
     pub(super) since: Instant,
     pub(super) words: LastWords,
-    /// It is suspended (SIGSTOP) and does nothing.
+    /// True while it is suspended (SIGSTOP).
     pub(super) suspended: bool,
     /// The call that has taken longest, as reported at that time.
     busy: Option<(CallPlace, Duration, Instant)>,
-    /// Call that its start is in.
+    /// Call that its start has reached.
     pub(super) starting_in: Option<CallPlace>,
     /// Duration of that call, or of the wait for this module, at the last report.
-    pub(super) told_after: Duration,
+    pub(super) reported_after: Duration,
     body: Body,
     socket: Option<UnixStream>,
     out: Option<File>,
@@ -89,7 +89,7 @@ pub(super) struct Child {
 enum Body {
     /// A child of the launcher.
     Own { process: std::process::Child, pidfd: OwnedFd },
-    /// In a container, or started by others.
+    /// A process in a container, or started by others.
     Remote(Box<Remote>),
 }
 
@@ -121,8 +121,8 @@ impl Child {
         Self::spawn(command, with.module, None)
     }
 
-    /// A gateway, which is no module of the graph and gives the same account. Its configuration is
-    /// the first line it reads.
+    /// Starts a gateway, which is no module of the graph but writes the same account. The first
+    /// line that it reads is its configuration.
     pub(super) fn start_gateway(
         gateway: &GatewayOptions,
         control: Option<&Path>,
@@ -151,7 +151,7 @@ impl Child {
         // ends.
         drop(command);
         if let Some(line) = first_line {
-            // A process that does not read is noticed by not being ready.
+            // A process that does not read is detected because it does not become ready.
             ours.set_write_timeout(Some(FIRST_LINE_WITHIN))?;
             let _ = ours.write_all(line.as_bytes());
         }
@@ -181,7 +181,7 @@ impl Child {
         Ok(child)
     }
 
-    /// A module that runs elsewhere; it is not connected yet.
+    /// Creates the entry of a module that runs elsewhere; it is not connected yet.
     pub(super) fn remote(module: &str, remote: Remote) -> Self {
         Self::new(module, Body::Remote(Box::new(remote)))
     }
@@ -191,7 +191,7 @@ impl Child {
             module: module.to_owned(),
             ready: false,
             ended: None,
-            told: false,
+            end_requested: false,
             killed: false,
             hung: None,
             since: Instant::now(),
@@ -199,7 +199,7 @@ impl Child {
             suspended: false,
             busy: None,
             starting_in: None,
-            told_after: Duration::ZERO,
+            reported_after: Duration::ZERO,
             body,
             socket: None,
             out: None,
@@ -211,7 +211,7 @@ impl Child {
         }
     }
 
-    /// Its process id; 0 where it has none in this PID namespace, or is not connected yet.
+    /// Returns its process id; 0 if it has none in this PID namespace, or is not connected yet.
     pub(super) fn pid(&self) -> u32 {
         match &self.body {
             Body::Own { process, .. } => process.id(),
@@ -239,7 +239,7 @@ impl Child {
         self.records.unreadable()
     }
 
-    /// Everything to wait for.
+    /// Returns all descriptors to wait for.
     pub(super) fn sources(&self) -> impl Iterator<Item = (Source, BorrowedFd<'_>, PollFlags)> {
         let (death, remote) = match &self.body {
             Body::Own { pidfd, .. } => (Some(pidfd.as_fd()), None),
@@ -255,7 +255,7 @@ impl Child {
         [death, account, out, err].into_iter().flatten().chain(remote)
     }
 
-    /// Writes a line to the process. A process that is gone, or does not read, is noticed
+    /// Writes a line to the process. A process that has ended, or does not read, is detected
     /// otherwise.
     pub(super) fn say(&mut self, line: &[u8]) {
         if let Some(socket) = &mut self.socket {
@@ -263,21 +263,21 @@ impl Child {
         }
     }
 
-    /// The word to start. A process that is gone is noticed by its death.
+    /// Sends the command to start. A process that has ended is detected by its death.
     pub(super) fn go(&mut self) {
         if let Some(socket) = &mut self.socket {
             let _ = socket.write_all(b"go\n");
         }
     }
 
-    /// The word that a component of the run has finished.
+    /// Sends the message that a component of the run has finished.
     pub(super) fn drain(&mut self) {
         if let Some(socket) = &mut self.socket {
             let _ = socket.write_all(b"drain\n");
         }
     }
 
-    /// Asks what work is left; a record answers.
+    /// Requests the remaining work; a record responds.
     pub(super) fn ask_for_work(&mut self, round: u64) {
         if let Some(socket) = &mut self.socket {
             let _ = socket.write_all(&words::work_line(round));
@@ -369,7 +369,7 @@ impl Child {
             Source::Account => {
                 self.socket = None;
                 if let Body::Remote(remote) = &mut self.body {
-                    remote.account_closed(self.told);
+                    remote.account_closed(self.end_requested);
                 }
             }
             Source::Out => {
@@ -383,7 +383,8 @@ impl Child {
         }
     }
 
-    /// Notes that a call takes long. `true`: long enough for the first report or the next one.
+    /// Notes that a call takes long. Returns true if it is long enough for the first report or the
+    /// next one.
     pub(super) fn busy(&mut self, call: &CallPlace, for_ms: u64) -> bool {
         let (age, now) = (Duration::from_millis(for_ms), Instant::now());
         let same =
@@ -393,11 +394,11 @@ impl Child {
             .as_ref()
             .is_some_and(|(_, before, at)| now < *at + BUSY_HOLDS && *before > age);
         if fresh {
-            // Another call takes even longer, and stands for both.
+            // Another call takes even longer, and its report covers both.
             return false;
         }
         if !same {
-            self.told_after = Duration::ZERO;
+            self.reported_after = Duration::ZERO;
         }
         self.busy = Some((call.clone(), age, now));
         self.is_due(age)
@@ -405,14 +406,14 @@ impl Child {
 
     /// Returns true if a report is due after this duration: at first, and when it has doubled.
     pub(super) fn is_due(&mut self, age: Duration) -> bool {
-        let due = age >= self.told_after * 2;
+        let due = age >= self.reported_after * 2;
         if due {
-            self.told_after = age;
+            self.reported_after = age;
         }
         due
     }
 
-    /// The call that takes longest, if one does. Before the process is ready, the call that it has
+    /// Returns the longest reported call, if any. Before the process is ready, the call that it has
     /// reached.
     pub(super) fn busy_call(&self) -> Option<&CallPlace> {
         let long = self
@@ -446,8 +447,8 @@ impl Child {
         changed
     }
 
-    /// Ends whatever the module has started and not ended itself. While the process is not reaped,
-    /// no other process can have got the number of its group.
+    /// Ends all processes that the module has started and not ended itself. While the process is
+    /// not reaped, its group's number cannot be reused.
     fn kill_group(&self) {
         if let Body::Own { process, .. } = &self.body
             && let Some(group) = Pid::from_raw(process.id().cast_signed())
@@ -498,7 +499,7 @@ impl Drop for Child {
     }
 }
 
-/// Reads from the account's socket. The first descriptor that comes is kept, others are closed.
+/// Reads from the account's socket. Keeps the first received descriptor, and closes others.
 fn receive(
     socket: &UnixStream,
     buffer: &mut [u8],
@@ -523,7 +524,7 @@ enum More {
     Later,
 }
 
-/// The process removes this socket if it ends because its launcher has died.
+/// Passes the control socket, which the process removes if it ends because its launcher has died.
 fn add_control(command: &mut Command, control: Option<&Path>) {
     if let Some(path) = control {
         command.arg("--control").arg(path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Description of a process's end: the kernel's status, and the process's own last words.
+//! Description of a process's end: the kernel's status, and the process's last records.
 
 use super::gateway::Called;
 use crate::account::CallPlace;
@@ -55,52 +55,75 @@ impl fmt::Display for Death {
     }
 }
 
-/// Last words of a process before its end.
+/// Last records of a process before its end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastWords {
-    /// It has begun its account.
+    /// True if it has begun its account.
     pub(super) greeted: bool,
     /// Reason of its end, and the call if it was in one.
     pub(super) failed: Option<(Option<CallPlace>, String)>,
-    /// A signal asked it to end.
+    /// True if a signal requested its end.
     pub(super) asked: bool,
     /// A fatal signal and the call that it came in.
     pub(super) crash: Option<(i32, Option<CallPlace>)>,
 }
 
 impl LastWords {
-    pub(super) fn cause(&self, status: ExitStatus, told: bool, gateway: bool) -> Option<String> {
+    pub(super) fn cause(
+        &self,
+        status: ExitStatus,
+        end_requested: bool,
+        gateway: bool,
+    ) -> Option<String> {
         match (&self.failed, &self.crash) {
             // The previous handler may have aborted instead of returning to the faulting
             // instruction.
-            (_, Some((signal, call))) if [Some(*signal), Some(s::SIGABRT)].contains(&status.signal()) => Some(match call {
-                Some(call) => format!("in {call}"),
-                None => "in a thread that runs no callback".to_owned(),
-            }),
+            (_, Some((signal, call)))
+                if [Some(*signal), Some(s::SIGABRT)].contains(&status.signal()) =>
+            {
+                Some(match call {
+                    Some(call) => format!("in {call}"),
+                    None => "in a thread that runs no callback".to_owned(),
+                })
+            }
             (Some((Some(call), text)), _) => Some(format!("it {text}, with {call}")),
             (Some((None, text)), _) => Some(text.clone()),
-            (None, _) if status.code().is_some() && !told && self.asked => Some(
-                "another process sent it SIGTERM or SIGINT; Ctrl-C or a signal to `driveline run` ends the whole run".to_owned(),
+            (None, _) if status.code().is_some() && !end_requested && self.asked => Some(
+                "another process sent it SIGTERM or SIGINT; Ctrl-C or a signal to `driveline run` \
+                 ends the whole run"
+                    .to_owned(),
             ),
-            (None, _) if status.code() == Some(i32::from(exit::USAGE)) && !self.greeted && !gateway => Some(
-                "it does not understand its arguments: the program that runs modules (driveline-host, or DRIVELINE_HOST) is of another build than this command".to_owned(),
-            ),
-            (None, _) if status.code().is_some() && !told && gateway => {
-                Some("it did not say why; its last output may show the reason, unless the program is no gateway of Driveline".to_owned())
+            (None, _)
+                if status.code() == Some(i32::from(exit::USAGE)) && !self.greeted && !gateway =>
+            {
+                Some(
+                    "it does not understand its arguments: the program that runs modules \
+                     (driveline-host, or DRIVELINE_HOST) is of another build than this command"
+                        .to_owned(),
+                )
             }
-            (None, _) if status.code().is_some() && !told => Some("it did not say why; a component or a library called exit()".to_owned()),
+            (None, _) if status.code().is_some() && !end_requested && gateway => Some(
+                "it did not say why; its last output may show the reason, unless the program is no \
+                 gateway of Driveline"
+                    .to_owned(),
+            ),
+            (None, _) if status.code().is_some() && !end_requested => Some(
+                "it did not say why; a component or a library called exit()"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }
 }
 
-/// Returns whether a signal that asks programs to end has ended the process: it had no handler yet.
-/// A Ctrl-C or the end of a terminal also reaches a process that is not in its own group yet.
+/// Returns true if SIGTERM, SIGINT or SIGHUP has ended the process, which had no handler yet. A
+/// Ctrl-C or the end of a terminal also reaches a process that is not in its own group yet.
 pub(super) fn was_asked_to_end(status: ExitStatus) -> bool {
     status.signal().is_some_and(|signal| [s::SIGTERM, s::SIGINT, s::SIGHUP].contains(&signal))
 }
 
-/// For people: `exited with code 3`, `was killed by SIGSEGV (invalid memory access)`.
+/// Returns the status for people: `exited with code 3`, `was killed by SIGSEGV (invalid memory
+/// access)`.
 pub(super) fn how_it_ended(status: ExitStatus) -> String {
     let dump = if status.core_dumped() { ", core dumped" } else { "" };
     match (status.code(), status.signal()) {

@@ -29,18 +29,18 @@ const MAX_BYTES: usize = 8 << 20;
 /// Time for loading a library and everything that it links.
 const TIME_OUT: Duration = Duration::from_secs(20);
 
-/// A program that Driveline consists of is nowhere.
+/// A program of Driveline was not found.
 #[derive(Debug, Error)]
 pub struct ProgramNotFound {
     /// Its name.
     pub name: &'static str,
-    /// Other remedy, as a sentence that goes on.
+    /// Another remedy, as a clause.
     pub remedy: &'static str,
     /// The environment variable that can name it.
     pub variable: &'static str,
     /// Paths that were searched.
     pub searched: Vec<PathBuf>,
-    /// The variable names it, and so says where alone it was searched.
+    /// True if the variable names it: then only that path was searched.
     pub named: bool,
 }
 
@@ -57,12 +57,14 @@ impl fmt::Display for ProgramNotFound {
             };
             write!(
                 f,
-                "{variable} names {places} as the program {name}, and {what}; correct {variable}, or unset it and {remedy}"
+                "{variable} names {places} as the program {name}, and {what}; correct {variable}, \
+                 or unset it and {remedy}"
             )
         } else {
             write!(
                 f,
-                "the program {name} was not found (searched: {places}); {remedy}, or name it in {variable}"
+                "the program {name} was not found (searched: {places}); {remedy}, or name it in \
+                 {variable}"
             )
         }
     }
@@ -148,7 +150,7 @@ pub struct HostDescriber {
 }
 
 impl HostDescriber {
-    /// With the program at `host`.
+    /// Creates a describer with the program at `host`.
     #[must_use]
     pub fn new(host: PathBuf) -> Self {
         Self { host, time_out: TIME_OUT }
@@ -229,7 +231,7 @@ impl HostDescriber {
         if seen.status.success() {
             return Ok(());
         }
-        // A line for each library that it comes to; libraries may print as well.
+        // One line for each library that it loads; libraries may print as well.
         let out = String::from_utf8_lossy(&seen.out);
         let begun = out
             .lines()
@@ -368,8 +370,8 @@ mod tests {
     ) -> T {
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");
-        // Written by another process: a program that this one holds open cannot be started by a
-        // process forked meanwhile.
+        // Written by another process: a program that this process holds open for writing cannot be
+        // executed by a process forked meanwhile.
         let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
         let mut child =
             Command::new("sh").args(write).arg(&host).stdin(Stdio::piped()).spawn().unwrap();
@@ -390,11 +392,13 @@ mod tests {
         assert_eq!(load("test \"$1 $2 $4 $WHERE\" = 'load a.so c.so in the module'"), Ok(()));
         let failed = |script: &str| load(script).map_err(|(at, e)| (at, e.reason)).unwrap_err();
         let (at, reason) = failed(
-            "echo 'loading a.so'; echo words of a library; echo 'loading b.so'; echo 'twice' >&2; exit 1",
+            "echo 'loading a.so'; echo words of a library; echo 'loading b.so'; echo 'twice' >&2; \
+             exit 1",
         );
         assert_eq!((at, reason.as_str()), (1, "twice"));
         let (at, reason) = failed(
-            "echo 'loading a.so'; echo 'loading b.so'; echo 'loading c.so'; echo no >&2; kill -SEGV $$",
+            "echo 'loading a.so'; echo 'loading b.so'; echo 'loading c.so'; echo no >&2; kill \
+             -SEGV $$",
         );
         assert!(at == 2 && reason.starts_with("no; ") && reason.contains("SIGSEGV"), "{reason}");
         assert!(failed("exit 7").1.contains("code 7"));

@@ -17,7 +17,7 @@ pub(super) fn is_gateway(process: &str) -> bool {
     [GATEWAY_PROCESS, ROS2_GATEWAY_PROCESS].contains(&process)
 }
 
-/// A process of a run in words, at the beginning or in the middle of a sentence.
+/// Text for a process of a run, at the beginning or in the middle of a sentence.
 pub(super) struct Called<'a>(pub(super) &'a str);
 
 impl fmt::Display for Called<'_> {
@@ -40,7 +40,7 @@ pub struct GatewayOptions {
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
-/// Topics that a module publishes and gateways read by rules, with commas between them.
+/// Returns the topics that a module publishes and gateways read by rules, separated by commas.
 pub(super) fn carried(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
     let outputs = module.components.iter().flat_map(|c| &c.outputs).map(|o| &o.topic);
     let of_rules = |topic: &&TopicName| graph.topics.get(*topic).is_some_and(|t| t.carried);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Health of the components of one module, from the records of its newest process.
 //!
-//! Modules report counters once a second, so that states of topic ends are exact to about that.
+//! Modules report counters once a second, so the states of topic ends are exact to about a second.
 
 use super::control::{
     ComponentHealth, ComponentState, EndState, ExecutorHealth, Fault, ModuleHealth, TopicEnd,
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Time over which a rate is taken; longer where reports come less often.
 const WINDOW: Duration = Duration::from_secs(5);
-/// Counts that are kept of a port; modules report once a second, of some topics ten times.
+/// Maximum number of counts kept of a port; modules report once a second, some topics ten times.
 const MAX_COUNTS: usize = 64;
 /// An end without new samples for this time, and for twice its last interval, is silent.
 const SILENT: Duration = Duration::from_secs(2);
@@ -21,9 +21,9 @@ const SILENT: Duration = Duration::from_secs(2);
 /// State of the process of a module.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessNow<'a> {
-    /// It has a process, which runs the graph or waits for it.
+    /// True if it has a process, which runs the graph or waits for it.
     pub(super) alive: bool,
-    /// Since when it is in its state.
+    /// Start of its state.
     pub(super) since: Instant,
     /// The call that has run for more than 3 s.
     pub(super) busy: Option<&'a CallPlace>,
@@ -35,7 +35,7 @@ struct Port {
     history: VecDeque<(Instant, u64)>,
     /// First new sample after the start or after a silence.
     flows_since: Option<Instant>,
-    /// Since when the rate is out of its range.
+    /// Time when the rate left its range.
     off_rate_since: Option<Instant>,
     missed: u64,
     deadlines_missed: u64,
@@ -99,7 +99,7 @@ impl Port {
         since > SILENT.max(2 * self.interval())
     }
 
-    /// New samples, and the time in which they came.
+    /// Returns the number of new samples, and the time in which they came.
     fn growth(&self, now: Instant) -> (u64, Duration) {
         let (Some((at, first)), Some(newest)) = (self.history.front(), self.newest()) else {
             return (0, Duration::ZERO);
@@ -119,7 +119,7 @@ impl Port {
         (rate * 100.0).round() / 100.0
     }
 
-    /// The state that a rate out of its range has. One sample more or less is no fault.
+    /// Returns the state of a rate out of its range. One sample more or less is no fault.
     fn off_rate(&self, now: Instant, declared: Option<&ResolvedRate>) -> Option<EndState> {
         let (samples, time) = self.growth(now);
         let (declared, samples, time) = (declared?, samples as f64, time.as_secs_f64());
@@ -161,7 +161,7 @@ struct Component {
     outputs: BTreeMap<String, Port>,
 }
 
-/// The records of one process, as far as health is concerned.
+/// Health figures from the records of one process.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     components: BTreeMap<String, Component>,
@@ -170,7 +170,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// Takes a record; of components and ports that the module does not have, nothing is kept.
+    /// Takes a record. Records of components and ports that the module does not have are ignored.
     pub(super) fn take(&mut self, module: &ResolvedModule, record: &Record, now: Instant) {
         if let Record::Started { threads, .. } = record {
             self.schedules.clone_from(threads);
@@ -247,14 +247,14 @@ impl Observed {
         }
     }
 
-    /// Notes that a component does not keep to what the graph declares.
+    /// Notes that a component violates a limit of the graph.
     pub(super) fn fault(&mut self, component: &str, text: &str, now: Instant) {
         self.components.entry(component.to_owned()).or_default().fault =
             Some((text.to_owned(), now));
     }
 
-    /// State of the module's components. `active`: whether a mode has a component active, if one
-    /// names it.
+    /// Returns the state of the module's components. `active`: returns whether the mode makes a
+    /// component active, if a mode names it.
     pub(super) fn health(
         &self,
         module: &ResolvedModule,
@@ -270,7 +270,7 @@ impl Observed {
         }
     }
 
-    /// The state that all threads of the process have, and its beginning.
+    /// Returns the state of all threads of the process, and its beginning.
     fn whole(&self, process: ProcessNow<'_>) -> (ComponentState, Instant) {
         match (process.alive, self.started) {
             (false, _) => (ComponentState::Down, process.since),

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishes the health of a run on the topic that the graph names (`health_topic`).
 //!
-//! The launcher's loop hands over a snapshot and never waits: a thread of its own encodes and
-//! publishes it. A snapshot that comes while two others wait is dropped; the next one comes a
-//! second later.
+//! The launcher's loop passes on a snapshot and never waits: a separate thread encodes and
+//! publishes it. A snapshot is dropped while two others wait; the next one comes a second later.
 
 use super::control::{ComponentHealth, Fault, ProcessKind, ProcessStatus, RunStatus, TopicEnd};
 use crate::host::instance::access;
@@ -18,15 +17,15 @@ use std::time::{Duration, Instant};
 
 /// Time between two messages while nothing changes.
 const EVERY: Duration = Duration::from_secs(1);
-/// Snapshots that wait for the thread.
+/// Maximum number of snapshots that wait for the thread.
 const WAITING: usize = 2;
-/// Longest message where neither `max_payload` nor a component's type says it.
+/// Default length of the longest message, if neither `max_payload` nor a component's type gives it.
 const MAX_PAYLOAD: u64 = 256 << 10;
 const NODE: &str = "driveline_health";
 
 type Health = Protobuf<proto::RunHealth>;
 
-/// The topic of one run. Dropping it waits until the thread has published what waits.
+/// The topic of one run. Dropping it waits until the thread has published the waiting snapshots.
 pub(super) struct HealthTopic {
     snapshots: Option<SyncSender<RunStatus>>,
     thread: Option<JoinHandle<()>>,
@@ -35,7 +34,7 @@ pub(super) struct HealthTopic {
 }
 
 impl HealthTopic {
-    /// Creates the publisher; nothing if the graph has no such topic. Blocks on files. The error is
+    /// Creates the publisher; `None` if the graph has no such topic. Blocks on files. The error is
     /// for people.
     pub(super) fn open(graph: &ResolvedGraph, domain_dir: &Path) -> Result<Option<Self>, String> {
         let named = graph.health_topic.as_ref().and_then(|name| graph.topics.get_key_value(name));
@@ -89,7 +88,7 @@ impl HealthTopic {
         due
     }
 
-    /// Has a snapshot published. Does not wait.
+    /// Passes a snapshot to the thread. Does not wait.
     pub(super) fn publish(&self, status: RunStatus) {
         if let Some(snapshots) = &self.snapshots {
             // Full: the thread waits for readers of a reliable topic, and this one is dropped.
@@ -125,8 +124,8 @@ fn length(message: &proto::RunHealth) -> usize {
     Health::encoded_len(message).unwrap_or(usize::MAX)
 }
 
-/// The message without what exceeds the payload of the topic: first the ends of topics are left
-/// out, then components.
+/// Shortens the message to the payload of the topic: first the ends of topics are left out, then
+/// components.
 fn fitting(mut message: proto::RunHealth, max_payload: usize) -> proto::RunHealth {
     let is_longer = |m: &proto::RunHealth| length(m) > max_payload;
     if is_longer(&message) {

@@ -8,23 +8,23 @@ use std::os::unix::net::UnixStream;
 /// Readable when the end of the run is requested.
 pub struct Interrupt {
     socket: UnixStream,
-    /// Readable when the terminal or the reader is gone.
+    /// Readable when the terminal or the reader has ended.
     hang_up: UnixStream,
     /// Readable when a suspension is requested.
     suspend: Option<UnixStream>,
 }
 
-/// Asks for the end of a run. Any thread.
+/// Requests the end of a run. Any thread.
 pub struct Interrupter {
     socket: UnixStream,
     hang_up: UnixStream,
 }
 
 impl Interrupt {
-    /// On SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone) of this process, whose default
-    /// actions are replaced for good. SIGHUP stays ignored where it is, as under `nohup`. Replaced
-    /// is also that of SIGTSTP (Ctrl-Z): while a launcher is suspended, its modules go on until
-    /// they wait for a reader of their output.
+    /// Interrupts on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal has ended) of this process,
+    /// whose default actions are replaced permanently. SIGHUP stays ignored if it was, as under
+    /// `nohup`. SIGTSTP (Ctrl-Z) is replaced too: while a launcher is suspended, its modules would
+    /// continue until they wait for a reader of their output.
     ///
     /// # Errors
     /// If the system refuses sockets or handlers.
@@ -45,7 +45,7 @@ impl Interrupt {
         Ok((interrupt, interrupter))
     }
 
-    /// From within the program.
+    /// Creates an interrupt that only the program itself triggers.
     ///
     /// # Errors
     /// If the system refuses sockets.
@@ -58,7 +58,7 @@ impl Interrupt {
         ))
     }
 
-    /// Returns whether the end was asked for, and forgets it: before a run begins.
+    /// Returns true if the end was requested, and clears the request. For use before a run begins.
     #[must_use]
     pub fn was_asked(&self) -> bool {
         self.take() > 0 || self.take_hang_up()
@@ -77,7 +77,7 @@ impl Interrupt {
         self.suspend.as_ref().is_some_and(|s| take(s) > 0)
     }
 
-    /// Returns true if a terminal or a reader went away since the last check.
+    /// Returns true if a terminal or a reader has ended since the last check.
     pub(super) fn take_hang_up(&self) -> bool {
         take(&self.hang_up) > 0
     }
@@ -89,13 +89,13 @@ impl Interrupt {
 }
 
 impl Interrupter {
-    /// Asks for the end; each call counts as one Ctrl-C.
+    /// Requests the end; each call counts as one Ctrl-C.
     pub fn interrupt(&self) {
-        // A full socket has been heard long ago.
+        // A full socket has woken the launcher already.
         let _ = (&self.socket).write(&[1]);
     }
 
-    /// Requests the end because the terminal or the reader is gone. A shell and the kernel can
+    /// Requests the end because the terminal or the reader has ended. A shell and the kernel can
     /// report it several times: it counts once, and never as the second Ctrl-C that kills.
     pub fn hang_up(&self) {
         let _ = (&self.hang_up).write(&[1]);

@@ -2,21 +2,20 @@
 //! Judges the heartbeats of a module: hangs, overruns, missed deadlines, rates. A pure function of
 //! time and words.
 //!
-//! Only time in which the process worked counts. A process that is suspended (SIGSTOP, a debugger), a
-//! machine that is suspended or too busy to run it, and a launcher that is suspended itself make no
-//! finding. `docs/protocols/heartbeats.md` has the rules.
+//! Only time in which the process worked counts. A process that is suspended (SIGSTOP, a debugger),
+//! a machine that is suspended or too busy to run it, and a launcher that is suspended itself make
+//! no finding. `docs/protocols/heartbeats.md` has the rules.
 
 use crate::heartbeats::{STALL, Snapshot};
 use driveline_graph::{Reaction, ResolvedModule, ResolvedRate};
 use std::fmt;
 use std::time::Duration;
 
-/// A finding of the same kind is reported again after this, with what came meanwhile.
+/// Time after which a finding of the same kind is reported again, with the count since.
 pub(super) const AGAIN: Duration = Duration::from_secs(10);
-/// Shortest time over which a rate is taken …
+/// Minimum time over which a rate is measured …
 const WINDOW: Duration = Duration::from_secs(1);
-/// … and number of samples that it holds at the rate that is asked for, so that one more or less is
-/// 5 %.
+/// … and number of samples in it at the declared rate, so that one more or less is 5 %.
 const WINDOW_SAMPLES: f64 = 20.0;
 
 /// Violation of a declared limit by a module.
@@ -50,12 +49,12 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Returns true if a call does not return.
+    /// Returns true if it is a call that does not return.
     pub(super) fn hangs(&self) -> bool {
         matches!(self, Self::Hang { .. })
     }
 
-    /// The component that did not keep to it.
+    /// Returns the component that violated the limit.
     pub(super) fn component(&self) -> &str {
         match self {
             Self::Hang { component, .. }
@@ -80,7 +79,8 @@ impl fmt::Display for What {
                 let calls = if *count == 1 { "a call".into() } else { format!("{count} calls") };
                 write!(
                     f,
-                    "component '{component}': {calls} took too long, up to {:.1} ms (`budget_ms: {}`)",
+                    "component '{component}': {calls} took too long, up to {:.1} ms (`budget_ms: \
+                     {}`)",
                     ms(worst),
                     ms(budget)
                 )
@@ -89,13 +89,15 @@ impl fmt::Display for What {
                 let times = if *missed == 1 { "once".into() } else { format!("{missed} times") };
                 write!(
                     f,
-                    "input '{input}' of component '{component}' missed its deadline {times} (topic '{topic}', `deadline_ms`)"
+                    "input '{input}' of component '{component}' missed its deadline {times} (topic \
+                     '{topic}', `deadline_ms`)"
                 )
             }
             Self::Rate { component, output, topic, hz, min, max } => {
                 write!(
                     f,
-                    "output '{output}' of component '{component}' publishes at {hz:.1} Hz (topic '{topic}', `rate_hz: {{"
+                    "output '{output}' of component '{component}' publishes at {hz:.1} Hz (topic \
+                     '{topic}', `rate_hz: {{"
                 )?;
                 let bounds = [("min", min), ("max", max)];
                 let bounds: Vec<_> = bounds
@@ -119,21 +121,21 @@ pub(super) struct Finding {
 pub(super) struct Conditions {
     /// It is suspended by SIGSTOP or a debugger.
     pub(super) suspended: bool,
-    /// Sources may have finished: rates are not judged.
+    /// True if sources may have finished: rates are not judged.
     pub(super) ending: bool,
 }
 
 /// Time and amount of the last report.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct LastReport {
     at: Option<Duration>,
     count: u64,
 }
 
-impl Told {
-    /// Returns the increase of a counter, if it is to be reported now.
+impl LastReport {
+    /// Returns the increase of a counter, if a report is due now.
     fn due(&mut self, now: Duration, count: u64) -> Option<u64> {
-        // A call that ran for too long may turn out to have had no time of its own.
+        // A call that seemed too long may turn out to have had no working time.
         self.count = self.count.min(count);
         let new = count.checked_sub(self.count).filter(|new| *new > 0)?;
         if self.at.is_some_and(|at| now.saturating_sub(at) < AGAIN) {
@@ -150,7 +152,7 @@ struct CallState {
     /// Working time of the process since the call was seen first.
     lasts: Duration,
     /// The hang of this call was reported.
-    told: bool,
+    hang_reported: bool,
     /// This call was reported as an overrun before it ended.
     early: bool,
 }
@@ -161,16 +163,16 @@ struct RateState {
     window: Option<(u64, u64)>,
     /// Windows out of range.
     bad: u64,
-    told: Told,
+    report: LastReport,
 }
 
 #[derive(Clone, Debug, Default)]
 struct ComponentState {
     call: CallState,
-    overruns: Told,
-    deadlines: Vec<Told>,
+    overruns: LastReport,
+    deadlines: Vec<LastReport>,
     rates: Vec<RateState>,
-    /// The mode of the run has it inactive: it publishes nothing.
+    /// True if the mode makes its component inactive: it publishes nothing.
     inactive: bool,
 }
 
@@ -179,14 +181,14 @@ struct ComponentState {
 pub(super) struct Judge<'a> {
     module: &'a ResolvedModule,
     components: Vec<ComponentState>,
-    /// Last look, last beat, and when that beat was seen first.
+    /// Last check, last beat, and when that beat was seen first.
     last: Option<(Duration, u64, Duration)>,
 }
 
 impl<'a> Judge<'a> {
     pub(super) fn new(module: &'a ResolvedModule) -> Self {
         let component = |c: &driveline_graph::ResolvedComponent| ComponentState {
-            deadlines: vec![Told::default(); c.inputs.len()],
+            deadlines: vec![LastReport::default(); c.inputs.len()],
             rates: vec![RateState::default(); c.outputs.len()],
             ..ComponentState::default()
         };
@@ -212,7 +214,7 @@ impl<'a> Judge<'a> {
             let call = &mut state.call;
             if let Some((limit, reaction)) = &self.module.watch.hang
                 && call.lasts > *limit
-                && !std::mem::replace(&mut call.told, true)
+                && !std::mem::replace(&mut call.hang_reported, true)
             {
                 let (lasts, limit) = (call.lasts, *limit);
                 let what = What::Hang { component: component.clone(), lasts, limit };
@@ -232,11 +234,11 @@ impl<'a> Judge<'a> {
                     found.push(Finding { what, reaction: budget.reaction.clone() });
                 }
             }
-            for ((input, total), told) in
+            for ((input, total), report) in
                 spec.inputs.iter().zip(&words.inputs).zip(&mut state.deadlines)
             {
                 let Some(reaction) = &input.on_deadline else { continue };
-                if let Some(missed) = told.due(now, *total) {
+                if let Some(missed) = report.due(now, *total) {
                     let (input, topic) = (input.port.clone(), input.topic.to_string());
                     let what =
                         What::Deadline { component: component.clone(), input, topic, missed };
@@ -274,7 +276,7 @@ impl<'a> Judge<'a> {
         }
         let stood_still = now.saturating_sub(looked) > STALL;
         if beat == known {
-            // Whether it works is known with the next beat.
+            // The next beat shows whether it works.
             let since = if stood_still { now } else { since };
             self.last = Some((now, known, since));
             return if now.saturating_sub(since) > STALL || stood_still {
@@ -300,8 +302,8 @@ impl CallState {
 }
 
 impl RateState {
-    /// The rate, if it is out of range and to be reported. `total` was counted at `beat`, of the
-    /// module's clock; without a beat, a new window begins.
+    /// Returns the rate, if it is out of range and a report is due. `total` was counted at `beat`,
+    /// on the module's clock; without a beat, a new window begins.
     fn look(
         &mut self,
         now: Duration,
@@ -330,7 +332,7 @@ impl RateState {
         let low = rate.min.is_some_and(|min| samples + 1.0 < min * seconds);
         let high = rate.max.is_some_and(|max| samples - 1.0 > max * seconds);
         self.bad += u64::from(low || high);
-        self.told.due(now, self.bad).map(|_| samples / seconds)
+        self.report.due(now, self.bad).map(|_| samples / seconds)
     }
 }
 

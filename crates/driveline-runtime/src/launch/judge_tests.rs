@@ -241,7 +241,8 @@ fn rates_are_judged_over_windows_and_reported_at_most_every_ten_seconds() {
     let found = world.runs(3 * S);
     assert_eq!(
         found[0].what.to_string(),
-        "output 'lanes' of component 'lane' publishes at 0.0 Hz (topic 'lanes', `rate_hz: {min: 9, max: 12}`)"
+        "output 'lanes' of component 'lane' publishes at 0.0 Hz (topic 'lanes', `rate_hz: {min: 9, \
+         max: 12}`)"
     );
     let mut world = World::new(&module);
     world.hz = 0.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Detection of connections between modules.
+//! Detection of missing connections between modules.
 
 use driveline::Reach;
 use driveline_graph::ResolvedGraph;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time of one round of requests to all processes; a slower one is asked again in the next round.
+/// Time of one round of requests to all processes; slower ones are queried again in the next round.
 const ASK: Duration = Duration::from_millis(100);
 
 /// A connection that the graph wants and that does not exist. Displays for people.
@@ -45,7 +45,7 @@ impl fmt::Display for Unconnected {
     }
 }
 
-/// The connections between modules that run `here` and do not exist yet.
+/// Returns the missing connections between modules that run `here`.
 pub(super) fn unmatched(
     graph: &ResolvedGraph,
     here: impl Fn(&str) -> bool,
@@ -54,7 +54,7 @@ pub(super) fn unmatched(
     missing(wanted(graph, here), domain_dir)
 }
 
-/// The connections of a restarted module with modules that run `here`.
+/// Returns the connections of a restarted module with modules that run `here`.
 pub(super) fn of_module(
     graph: &ResolvedGraph,
     module: &str,
@@ -112,8 +112,7 @@ fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Unconnected
             for (to, subscription) in
                 components().filter(|(_, c)| c.inputs.iter().any(|i| i.topic == *topic))
             {
-                // Within a process, protobuf messages are handed over as pointers and nothing has
-                // to be found.
+                // Within a process, protobuf messages pass as pointers, and ends need no discovery.
                 let by_pointer =
                     resolved.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Protobuf);
                 if !by_pointer || from.name != to.name {
@@ -136,7 +135,8 @@ fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Unconnected
     edges
 }
 
-/// Those of the connections that do not exist now, with the likely reasons. Blocks while it asks.
+/// Returns the connections that do not exist now, with the likely reasons. Blocks while it queries
+/// the processes.
 pub(super) fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
     if wanted.is_empty() {
         return wanted;
@@ -163,14 +163,14 @@ pub(super) fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconn
                 .unwrap_or(text)
                 .clone_into(&mut e.why);
         } else if e.why.is_empty() {
-            // Later an end may have gone, which is not the reason.
+            // Later an end may have ended, which is not the reason.
             e.why = likely(e, &participants, domain_dir);
         }
     }
     missing
 }
 
-/// The likely reason why a connection does not exist, if no end says one.
+/// Returns the likely reason why a connection does not exist, if no end reports one.
 fn likely(e: &Unconnected, participants: &[ParticipantInfo], domain_dir: &Path) -> String {
     let Unconnected { topic, publisher, subscription, .. } = e;
     let publishes = participants
@@ -184,14 +184,16 @@ fn likely(e: &Unconnected, participants: &[ParticipantInfo], domain_dir: &Path) 
     let missing = match (publishes, subscribes) {
         (true, true) => {
             return format!(
-                "both are there, and neither says why; `driveline topic info {topic}` shows QoS, pins and access while they run"
+                "both are there, and neither says why; `driveline topic info {topic}` shows QoS, \
+                 pins and access while they run"
             );
         }
         (false, _) => publisher,
         (true, false) => subscription,
     };
     format!(
-        "'{missing}' is not seen in {}; its module uses another directory (`environment:`, a private /tmp or /run), or does not answer",
+        "'{missing}' is not seen in {}; its module uses another directory (`environment:`, a \
+         private /tmp or /run), or does not answer",
         domain_dir.display()
     )
 }
@@ -205,7 +207,7 @@ mod tests {
     /// Only a failure takes that long.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Asks until the first connection has this reason.
+    /// Queries until the first connection has this reason.
     fn reason(edges: &[Unconnected], domain_dir: &Path, part: &str) {
         let end = Instant::now() + PATIENCE;
         loop {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One process for each module of a graph: started, watched, stopped.
 //!
-//! Everything happens on the caller's thread, which sleeps in the kernel until a process says
-//! something, ends, or an interrupt comes. Deaths are known from the kernel (pidfds), signals go
-//! to processes that were started here and to no other.
+//! Everything happens on the caller's thread, which sleeps in the kernel until a process writes
+//! something or ends, or an interrupt comes. The kernel reports deaths (pidfds). Signals go only to
+//! processes that were started here.
 //!
 //! Each process has a process group of its own, so that Ctrl-C on a terminal reaches only the
 //! launcher, which then stops the modules in reverse order: SIGTERM, and SIGKILL after a grace. A
-//! second interrupt kills at once. Whatever a module has started and left in its group is killed
-//! once it has ended. Modules do not depend on a launcher that is killed: they see their
-//! end of the account's socket close, and end, if need be without a component that hangs.
+//! second interrupt kills at once. All processes that a module has started and left in its group
+//! are killed once it has ended. Modules do not outlive a launcher that is killed: they see the
+//! account's socket close, and end, if necessary without a hanging component.
 //!
-//! Restarts are decided by a state machine without clock and processes, `supervisor.rs`
+//! A state machine without clock and processes, `supervisor.rs`, decides about restarts
 //! (`docs/protocols/supervision.md`).
 //!
-//! Not here: what people see of a run ([`Sink`]).
+//! Not here: the display of a run for people ([`Sink`]).
 
 mod build;
 mod child;
@@ -65,20 +65,20 @@ pub enum Stream {
     Err,
 }
 
-/// Gets what happens in a run, on the launcher's thread. What takes long here delays the launcher,
-/// not the modules.
+/// Receives the events of a run, on the launcher's thread. Slow code here delays the launcher, not
+/// the modules.
 pub trait Sink {
     /// A process has written a line. It has no line end and at most 4096 bytes (longer ones come in
-    /// pieces), bytes that are not UTF-8 replaced.
+    /// pieces); bytes that are not UTF-8 are replaced.
     fn output(&mut self, module: &str, stream: Stream, line: &str);
 
-    /// A process has accounted for something.
+    /// A process has sent a record of its account.
     fn record(&mut self, module: &str, record: Record);
 
-    /// Something happened to the run itself.
+    /// An event of the run itself.
     fn event(&mut self, event: &Event);
 
-    /// The container of a module says what it uses.
+    /// The container of a module has reported its resource use.
     fn usage(&mut self, module: &str, usage: &Usage) {
         let _ = (module, usage);
     }
@@ -114,12 +114,12 @@ pub enum Event {
         /// Its build; empty in releases before this.
         build: String,
     },
-    /// Two ends of a host topic have not found each other; the graph runs without it.
+    /// Two ends of a host topic were not matched; the graph runs without this connection.
     Unmatched {
         /// Topic, both ends and the reason, for people.
         edge: String,
     },
-    /// Two ends of a host topic have found each other after the start.
+    /// Two ends of a host topic were matched after the start.
     Matched {
         /// Topic.
         topic: String,
@@ -128,7 +128,7 @@ pub enum Event {
         /// Component that subscribes.
         subscription: String,
     },
-    /// All modules are ready and were asked to start.
+    /// All modules are ready and got the command to start.
     Running,
     /// A component has done its work; pending data is still processed.
     Finished {
@@ -155,7 +155,7 @@ pub enum Event {
         /// Phase of the run: at the start and at the end, the whole run waits for the call.
         when: When,
     },
-    /// A module is not ready and does not say what it does.
+    /// A module is not ready and does not report what it does.
     Waiting {
         /// Module.
         module: String,
@@ -164,7 +164,7 @@ pub enum Event {
         /// Duration so far, in seconds.
         for_s: u64,
     },
-    /// A process was suspended, by SIGSTOP: it does nothing, and is not at its end.
+    /// A process was suspended by SIGSTOP: it does nothing, and has not ended.
     Suspended {
         /// Module.
         module: String,
@@ -176,15 +176,15 @@ pub enum Event {
         /// Module.
         module: String,
     },
-    /// The launcher was asked to suspend (Ctrl-Z), which it does not do: the modules would go
-    /// on without it.
+    /// A suspension of the launcher was requested (Ctrl-Z) and refused: the modules would continue
+    /// without it.
     NotSuspended,
     /// A process has ended.
     Ended {
         /// Cause and status of the end.
         #[serde(flatten)]
         death: Death,
-        /// True if it was asked to end.
+        /// True if its end was requested.
         expected: bool,
     },
     /// A process has ended and is started again.
@@ -209,10 +209,10 @@ pub enum Event {
         module: String,
         /// The time that it had, in milliseconds.
         within_ms: u64,
-        /// The call that it was in, if it said so.
+        /// The call that it was in, if it reported one.
         call: Option<CallPlace>,
     },
-    /// A module has ended and is not started again; the others go on.
+    /// A module has ended and is not started again; the others continue.
     Down {
         /// Module.
         module: String,
@@ -268,8 +268,8 @@ pub enum Event {
         /// Reason of the failure.
         error: Option<String>,
     },
-    /// A module does not keep to what the graph declares of it: a call hangs or takes too long, a
-    /// rate is out of range, a deadline is missed, or its process uses too much.
+    /// A module violates a limit of the graph: a call hangs or takes too long, a rate is out of
+    /// range, a deadline is missed, or its process uses too much.
     Fault {
         /// Module.
         module: String,
@@ -278,7 +278,7 @@ pub enum Event {
         /// Reaction: `event`, `restart`, `stop`, or a mode.
         reaction: String,
     },
-    /// A parameter was changed while the run goes on, or was not.
+    /// A change of a parameter during the run was made or refused.
     ParameterChanged {
         /// Component.
         component: String,
@@ -291,7 +291,7 @@ pub enum Event {
         /// Reason why it was not changed.
         error: Option<String>,
     },
-    /// A process was killed, at the end of the launcher's or the user's patience.
+    /// A process was killed, because a time-out passed or the user did not wait.
     Killed {
         /// Module.
         module: String,
@@ -303,13 +303,16 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
+            Self::Spawned { module, pid } => {
+                write!(f, "{} started as process {pid}", Called(module))
+            }
             Self::Placed { module, place } => write!(f, "{} {place}", Called(module)),
             Self::OtherBuild { module, program, build } => {
                 let build = if build.is_empty() { "an earlier release" } else { build };
                 write!(
                     f,
-                    "warning: {}: its program {program} is of another build ({build}) than this command ({}); use both of one installation, or correct DRIVELINE_HOST",
+                    "warning: {}: its program {program} is of another build ({build}) than this \
+                     command ({}); use both of one installation, or correct DRIVELINE_HOST",
                     Called(module),
                     build_id()
                 )
@@ -319,7 +322,9 @@ impl fmt::Display for Event {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")
             }
             Self::Running => f.write_str("all modules are ready; running"),
-            Self::Finished { module, component } => write!(f, "component '{component}' in module '{module}' has finished; the run ends"),
+            Self::Finished { module, component } => {
+                write!(f, "component '{component}' in module '{module}' has finished; the run ends")
+            }
             Self::CutOff { work } => write!(f, "{work}; it is cut off"),
             Self::Stopping => f.write_str("stopping"),
             Self::Busy { module, call, for_s, when } => {
@@ -327,35 +332,68 @@ impl fmt::Display for Event {
                     write!(f, "waiting for {}: ", Called(module))?;
                 }
                 match call.call {
-                    Call::Load => write!(f, "library {} has been loading for {for_s} s", call.component),
-                    _ => write!(f, "component '{}' has been in {} for {for_s} s", call.component, call.inside()),
+                    Call::Load => {
+                        write!(f, "library {} has been loading for {for_s} s", call.component)
+                    }
+                    _ => write!(
+                        f,
+                        "component '{}' has been in {} for {for_s} s",
+                        call.component,
+                        call.inside()
+                    ),
                 }
             }
             Self::Waiting { module, pid: 0, for_s } => {
                 write!(f, "waiting for {} for {for_s} s: it has not connected", Called(module))
             }
             Self::Waiting { module, pid, for_s } => {
-                write!(f, "waiting for {} for {for_s} s: process {pid} says nothing", Called(module))
+                write!(
+                    f,
+                    "waiting for {} for {for_s} s: process {pid} says nothing",
+                    Called(module)
+                )
             }
             Self::Suspended { module, pid } => {
-                write!(f, "{} is suspended and does nothing; `kill -CONT {pid}` lets it go on", Called(module))
+                write!(
+                    f,
+                    "{} is suspended and does nothing; `kill -CONT {pid}` lets it go on",
+                    Called(module)
+                )
             }
             Self::Continued { module } => write!(f, "{} goes on", Called(module)),
-            Self::NotSuspended => {
-                f.write_str("a run cannot be suspended: the modules would go on without a reader; Ctrl-C ends it")
+            Self::NotSuspended => f.write_str(
+                "a run cannot be suspended: the modules would go on without a reader; Ctrl-C ends \
+                 it",
+            ),
+            Self::Ended { death, expected: true } => {
+                write!(f, "{} has ended ({})", Called(&death.module), death.how)
             }
-            Self::Ended { death, expected: true } => write!(f, "{} has ended ({})", Called(&death.module), death.how),
             Self::Ended { death, expected: false } => death.fmt(f),
-            Self::Restarts { module, after_ms: 0 } => write!(f, "{} is started again", Called(module)),
+            Self::Restarts { module, after_ms: 0 } => {
+                write!(f, "{} is started again", Called(module))
+            }
             Self::Restarts { module, after_ms } => {
                 write!(f, "{} is started again in {} s", Called(module), *after_ms as f64 / 1e3)?;
-                if is_gateway(module) { f.write_str("; until then nothing that it carries comes or goes") } else { Ok(()) }
+                if is_gateway(module) {
+                    f.write_str("; until then nothing that it carries comes or goes")
+                } else {
+                    Ok(())
+                }
             }
             Self::Recovered { module, pid, after_ms } => {
-                write!(f, "{} works again as process {pid}, {after_ms} ms after its end", Called(module))
+                write!(
+                    f,
+                    "{} works again as process {pid}, {after_ms} ms after its end",
+                    Called(module)
+                )
             }
             Self::NotReady { module, within_ms, call } => {
-                write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)?;
+                write!(
+                    f,
+                    "{} was not ready within {} s (`ready_within_ms`)",
+                    Called(module),
+                    *within_ms as f64 / 1e3
+                )?;
                 call.as_ref().map_or(Ok(()), |call| write!(f, ": it was in {call}"))
             }
             Self::ParameterChanged { component, name, value, mode, error } => {
@@ -374,8 +412,12 @@ impl fmt::Display for Event {
                     other => write!(f, "; {other} is entered"),
                 }
             }
-            Self::Down { module, why } => write!(f, "{} stays down: {why}; the others go on", Called(module)),
-            Self::ModeRequested { mode, cause, .. } => write!(f, "mode '{mode}' is requested by {cause}"),
+            Self::Down { module, why } => {
+                write!(f, "{} stays down: {why}; the others go on", Called(module))
+            }
+            Self::ModeRequested { mode, cause, .. } => {
+                write!(f, "mode '{mode}' is requested by {cause}")
+            }
             Self::ModeRefused { mode, cause, why } => {
                 write!(f, "mode '{mode}', requested by {cause}, is refused: {why}")
             }
@@ -411,16 +453,16 @@ pub enum End {
     },
     /// The end was requested.
     Interrupted,
-    /// A module ended that should not have.
+    /// A module ended unexpectedly.
     Died(Death),
     /// Modules were not ready in time.
     NotReady {
-        /// They, and what each was doing, for people.
+        /// These modules, and the activity of each, for people.
         modules: Vec<String>,
     },
 }
 
-/// A module that did not run any more when the run ended.
+/// A module that was down when the run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Down {
     /// Module.
@@ -432,16 +474,16 @@ pub struct Down {
 }
 
 /// Work of a component that made no progress after its source had finished, and was cut off.
-/// Displays for people.
+/// `Display` is for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CutOff {
     /// Component.
     pub component: String,
     /// Calls in progress.
     pub running: u32,
-    /// Topics with samples that it had not read, and how many.
+    /// Topics with unread samples, and their numbers.
     pub unread: Vec<(String, u64)>,
-    /// Its module did not say what it does.
+    /// True if its module did not report its work.
     pub silent: bool,
 }
 
@@ -468,11 +510,11 @@ pub struct Outcome {
     pub end: End,
     /// Modules that had to be killed.
     pub killed: Vec<String>,
-    /// Modules that had failed and did not run any more when the run ended.
+    /// Modules that had failed and were down when the run ended.
     pub down: Vec<Down>,
     /// Lines of the account that could not be read.
     pub unreadable: u64,
-    /// Connections of the graph between host topics' ends that never existed.
+    /// Connections of the graph between ends of host topics that never existed.
     pub unconnected: Vec<Unconnected>,
     /// Modules that were suspended (SIGSTOP) when the run was to end.
     pub suspended: Vec<String>,

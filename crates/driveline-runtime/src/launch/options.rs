@@ -34,17 +34,16 @@ pub struct LaunchOptions {
     pub ready_within: Duration,
     /// Time for a module to stop before it is killed.
     pub grace: Duration,
-    /// After all modules are ready, how long to wait until their host topics are matched, so that
-    /// no first samples are lost. Unmatched topics are then reported, and the graph runs without
-    /// them.
+    /// Time to wait, after all modules are ready, until their host topics are matched, so that no
+    /// first samples are lost. Unmatched topics are then reported, and the graph runs without them.
     pub matched_within: Duration,
-    /// After a component has finished, the run ends when no call runs and no sample waits that
-    /// descends from it, and nothing was worked on for this long …
+    /// After a component has finished, the run ends when no call runs and no sample that descends
+    /// from it waits, and no call has ended for this long …
     pub quiet: Duration,
-    /// … or for this long, where other sources keep the readers busy …
+    /// … or for this long, if other sources keep the readers busy …
     pub settle: Duration,
-    /// … or when, for this long and that of the slowest call so far, no call of the remaining work
-    /// has ended: the remaining work is cut off then.
+    /// … or when no call of the remaining work has ended for this long plus the duration of the
+    /// slowest call so far: then the remaining work is cut off.
     pub stuck: Duration,
     /// Time between two calls of `Sink::tick`.
     pub tick: Duration,

@@ -65,12 +65,13 @@ pub enum LaunchError {
     Health(String),
     /// There is nothing to start.
     #[error(
-        "the graph has no modules to run, and nothing that a gateway carries: `driveline validate` says more"
+        "the graph has no modules to run, and nothing that a gateway carries: `driveline validate` \
+         says more"
     )]
     Nothing,
 }
 
-/// Keeps this process off the cores that executors have for themselves, while it is not dropped.
+/// Keeps this process off the exclusive cores of executors, until it is dropped.
 fn kept_off(graph: &ResolvedGraph, sink: &mut dyn Sink) -> Option<KeptOff> {
     let exclusive = graph.exclusive_cpus();
     if exclusive.is_empty() {
@@ -87,7 +88,7 @@ fn kept_off(graph: &ResolvedGraph, sink: &mut dyn Sink) -> Option<KeptOff> {
 /// Starts the modules, watches them and returns when all have ended. Blocks.
 ///
 /// # Errors
-/// [`LaunchError`]; a module that fails is not one but an [`Outcome`].
+/// [`LaunchError`]. A failed module is no error but an [`Outcome`].
 pub fn run<'a>(
     graph: &'a ResolvedGraph,
     options: &'a LaunchOptions,
@@ -160,13 +161,13 @@ pub fn run<'a>(
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Starting,
-    /// All are ready; `next` is when to look again whether they have found each other.
+    /// All are ready; `next` is the time of the next check that their topics are matched.
     Matching {
         next: Instant,
         until: Instant,
     },
     Running,
-    /// A component has finished, and what it has left is worked on.
+    /// A component has finished, and the remaining work is done.
     Settling,
     /// Process `at` was asked to end; the ones after it have ended.
     Stopping {
@@ -182,7 +183,7 @@ struct Process<'a> {
     child: Option<Child>,
     /// The last end that was not requested.
     death: Option<Death>,
-    /// It was not ready in time and is being ended for that.
+    /// Set if it was not ready in time and is being ended for that.
     late: Option<Death>,
     /// Time when the last one ended, until the next is ready.
     ended_at: Option<Instant>,
@@ -218,9 +219,10 @@ struct Launcher<'a> {
     down: Vec<Down>,
     /// Unreadable lines of processes that were replaced.
     unreadable: u64,
-    /// Connections that have not existed so far, and when to look again.
+    /// Connections that have not existed so far, and the time of the next check.
     unconnected: Vec<Unconnected>,
-    /// Connections that a restarted module has yet to find again, and until when that is no fault.
+    /// Connections that a restarted module must restore, and the time until which their absence is
+    /// no fault.
     rejoining: Vec<(Unconnected, Instant)>,
     /// A program of another build was reported.
     other_build: bool,
@@ -371,7 +373,7 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// The system did not make the process.
+    /// Handles a process that the system did not start.
     fn not_started(&mut self, process: usize, source: &io::Error) {
         let program = match self.processes[process].program {
             Program::Gateway(gateway) => &gateway.program,
@@ -394,7 +396,7 @@ impl Launcher<'_> {
 
     fn terminate(&mut self, process: usize) {
         if let Some(child) = self.processes[process].alive() {
-            child.told = true;
+            child.end_requested = true;
             child.signal(Signal::TERM);
             if child.suspended {
                 child.signal(Signal::CONT);
@@ -468,13 +470,13 @@ impl Launcher<'_> {
         module.restart.on_exhausted == Some(OnExhausted::ContinueWithout)
     }
 
-    /// The run ends because `process` stays down.
+    /// Ends the run because `process` stays down.
     fn end_because_of(&mut self, process: usize) {
         if matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             return;
         }
-        // A module that was never started has no end of its own: that of the one it depends on is
-        // the cause.
+        // A module that was never started has no end of its own: the end of the module that it
+        // depends on is the cause.
         let death = self.processes[process]
             .death
             .clone()
@@ -494,7 +496,7 @@ impl Launcher<'_> {
         });
     }
 
-    /// Sleeps until something happens and says what, and whether a tool asks.
+    /// Sleeps until an event, and returns the ready sources, and true if a tool sends a request.
     fn wait(&mut self) -> io::Result<(Vec<(usize, Source)>, bool)> {
         let next = match self.phase {
             Phase::Running | Phase::Starting => self.tick_at,
@@ -542,7 +544,7 @@ impl Launcher<'_> {
 
     fn record(&mut self, process: usize, mut record: Record) {
         if let Record::Busy { for_ms, .. } = &mut record {
-            // A module can say anything, and nothing has lasted longer than the run.
+            // A module can send any number, and nothing has lasted longer than the run.
             *for_ms =
                 (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
@@ -632,7 +634,7 @@ impl Launcher<'_> {
         if settling {
             child.drain();
         }
-        // One that has never run before has nothing to recover from.
+        // A module that has never run before has nothing to recover from.
         let Some(after) = p.ended_at.take().map(|at| at.elapsed()) else { return };
         let event = Event::Recovered {
             module: child.module.clone(),
@@ -647,7 +649,7 @@ impl Launcher<'_> {
         let Some(child) = &mut self.processes[process].child else { return Ok(()) };
         let Some(status) = child.reap(self.sink, records)? else { return Ok(()) };
         let when = self.when();
-        // Its last words may have been waiting in the socket.
+        // Its last records may still wait in the socket.
         for record in records.drain(..) {
             self.record(process, record);
         }
@@ -656,18 +658,18 @@ impl Launcher<'_> {
         let with_the_run =
             matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));
         let Some(c) = &mut self.processes[process].child else { return Ok(()) };
-        // Its own patience with a component has ended just before the launcher's.
-        let gave_up = c.told && status.code() == Some(i32::from(host::exit::STUCK));
+        // Its own time-out for a component has passed just before the launcher's.
+        let gave_up = c.end_requested && status.code() == Some(i32::from(host::exit::STUCK));
         c.killed |= gave_up;
         if gave_up && stopping && !self.killed.contains(&c.module) {
             self.killed.push(c.module.clone());
         }
         let killed = c.killed && (gave_up || status.signal() == Some(Signal::KILL.as_raw()));
-        // A module that was asked to end still fails if it ends in any other way than it should.
-        // The signal itself ends it only before it has installed its handlers. A program that ends
-        // all processes of a run at once, such as systemd, has asked it to end as well.
-        let expected =
-            killed || (c.told || with_the_run) && (status.success() || was_asked_to_end(status));
+        // A module whose end was requested still fails if it ends in an unexpected way. The signal
+        // itself ends it only before it has installed its handlers. A program that ends all
+        // processes of a run at once, such as systemd, has requested its end as well.
+        let expected = killed
+            || (c.end_requested || with_the_run) && (status.success() || was_asked_to_end(status));
         let set: String = self
             .options
             .set
@@ -693,7 +695,7 @@ impl Launcher<'_> {
         } else if expected && was_asked_to_end(status) {
             "was asked to end while it was still starting".to_owned()
         } else if from_outside.is_some() && status.signal() == Some(Signal::KILL.as_raw()) {
-            // Its container knows the cause, which the signal alone leaves open.
+            // Its container reports the cause, which the signal alone does not show.
             "was killed by SIGKILL".to_owned()
         } else {
             how_it_ended(status)
@@ -708,7 +710,8 @@ impl Launcher<'_> {
             cause: if killed {
                 None
             } else {
-                from_outside.or_else(|| c.words.cause(status, c.told, is_gateway(&c.module)))
+                from_outside
+                    .or_else(|| c.words.cause(status, c.end_requested, is_gateway(&c.module)))
             },
             help: help(status, c.pid(), &gdb),
         };
@@ -724,8 +727,7 @@ impl Launcher<'_> {
             p.past.failed(death.to_string());
         }
         self.sink.event(&Event::Ended { death: shown, expected: expected && !faulty });
-        // The first cause counts, but a crash at the end matters more than that the end was asked
-        // for.
+        // The first cause counts, but a crash at the end matters more than the request to end.
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             self.end = Some(End::Died(death));
         }
@@ -754,7 +756,7 @@ impl Launcher<'_> {
     fn kill(&mut self, process: usize, why: &str) {
         let stopping = matches!(self.phase, Phase::Stopping { .. });
         let Some(c) = self.processes[process].alive().filter(|c| !c.killed) else { return };
-        (c.told, c.killed) = (true, true);
+        (c.end_requested, c.killed) = (true, true);
         c.signal(Signal::KILL);
         let doing = c.busy_call().map_or_else(String::new, |call| format!(" ({call})"));
         let module = c.module.clone();
@@ -795,7 +797,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Does what time or the state of the processes calls for.
+    /// Takes the steps that are due by time or by the state of the processes.
     fn advance(&mut self) {
         let now = Instant::now();
         self.service_manager.alive(now);
@@ -856,14 +858,14 @@ impl Launcher<'_> {
         let _ = self.switch(super::modes::Input::GraphRuns);
     }
 
-    /// Asks the last process that still runs to end, once the ones after it have; kills it when its
-    /// time is up.
+    /// Requests the end of the last running process, once the ones after it have ended; kills it
+    /// when its time-out has passed.
     fn advance_stop(&mut self, now: Instant) {
         let Phase::Stopping { at, until } = self.phase else { return };
         if self.processes.get(at).is_some_and(Process::is_alive) {
             if now >= until {
                 self.kill(at, &format!("did not stop within {:?}", self.options.grace));
-                // A killed process can take its time only in the kernel.
+                // Only the kernel can delay the end of a killed process.
                 self.phase = Phase::Stopping { at, until: now + self.options.grace };
             }
             return;

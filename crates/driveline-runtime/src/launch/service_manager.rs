@@ -23,12 +23,12 @@ impl ServiceManager {
         }
     }
 
-    /// The graph runs.
+    /// Reports that the graph runs.
     pub(super) fn running(&self) {
         send(&[NotifyState::Ready, NotifyState::Status("running")]);
     }
 
-    /// The graph runs with modules that are down or restart.
+    /// Reports modules that are down or restart while the graph runs.
     pub(super) fn status(&self, text: &str) {
         send(&[NotifyState::Status(text)]);
     }

@@ -25,11 +25,12 @@ pub(super) struct Rules {
     pub(super) depends_on: Vec<usize>,
     /// Processes whose restart restarts this one as well.
     pub(super) restart_with: Vec<usize>,
-    /// A gateway: restarted only while the graph runs, and never the reason for the run to go on.
+    /// True for a gateway: it is restarted only while the graph runs, and does not keep the run
+    /// alive.
     pub(super) gateway: bool,
 }
 
-/// Something that happened to process `usize`, or to the run.
+/// An event of process `usize`, or of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// The process has initialised its components.
@@ -43,7 +44,7 @@ pub(super) enum Input {
     GraphRuns,
     /// The run ends: nothing is started from here on.
     Stop,
-    /// Only time has passed.
+    /// Time has passed without an event.
     Time,
 }
 
@@ -105,7 +106,7 @@ struct Process {
     row: u32,
     /// Times of the restarts within the window.
     restarts: VecDeque<Duration>,
-    /// It is ended because of a fault, and started again whatever its policy.
+    /// It is ended because of a fault, and restarted regardless of its policy.
     faulty: bool,
     /// A restart was reported and has ended neither in `Ready` nor in `Down`.
     announced: bool,
@@ -193,7 +194,7 @@ impl Supervisor {
             if away {
                 p.state = State::Down;
             }
-            // One that is still starting again has not come back either.
+            // A process that is still starting again has not recovered either.
             let starting = matches!(p.state, State::Starting { .. });
             if (away || starting) && std::mem::take(&mut p.announced) {
                 actions.push(Action::Down { process: i, why: DownReason::RunStops });
@@ -361,7 +362,8 @@ impl Supervisor {
         }
     }
 
-    /// Starts what waits for nothing any more; takes down what waits for a process that is down.
+    /// Starts processes whose dependencies are ready; takes down processes that wait for one that
+    /// is down.
     fn start_waiting(&mut self, now: Duration, actions: &mut Vec<Action>) {
         for i in 0..self.processes.len() {
             if self.stopping || self.processes[i].state != State::Waiting {

@@ -268,7 +268,10 @@ fn any_rules(n: usize) -> impl Strategy<Value = Rules> {
         Just(RestartPolicy::OnFailure),
         Just(RestartPolicy::Always)
     ];
-    let exhausted = prop_oneof![1 => Just(None), 1 => Just(Some(OnExhausted::Stop)), 3 => Just(Some(OnExhausted::ContinueWithout))];
+    let exhausted = prop_oneof![
+        1 => Just(None), 1 => Just(Some(OnExhausted::Stop)),
+        3 => Just(Some(OnExhausted::ContinueWithout))
+    ];
     let others = prop::collection::vec(0..n, 0..2);
     (
         policy,
@@ -416,7 +419,9 @@ impl World {
 
 proptest! {
     #[test]
-    fn every_restart_ends_ready_or_down_and_nothing_starts_after_a_stop((rules, events) in schedules()) {
+    fn every_restart_ends_ready_or_down_and_nothing_starts_after_a_stop(
+        (rules, events) in schedules(),
+    ) {
         let limits: Vec<_> = rules.iter().map(|r| r.restart.max).collect();
         let mut world = World::new(rules);
         world.step(Input::Time, false);
@@ -424,8 +429,14 @@ proptest! {
             world.now += Duration::from_millis(after);
             match event {
                 Event::Ready(i) if world.alive[i] => world.step(Input::Ready(i), spawn_fails),
-                Event::Ends { process, ok } if world.alive[process] => world.step(Input::Ended { process, ok }, spawn_fails),
-                Event::Faulty { process, killed } if world.alive[process] && !world.stopped && world.terminated[process].is_none() => {
+                Event::Ends { process, ok } if world.alive[process] => {
+                    world.step(Input::Ended { process, ok }, spawn_fails)
+                }
+                Event::Faulty { process, killed }
+                    if world.alive[process]
+                        && !world.stopped
+                        && world.terminated[process].is_none() =>
+                {
                     world.step(Input::Faulty { process, killed }, spawn_fails);
                 }
                 Event::Stop if !world.stopped => world.step(Input::Stop, spawn_fails),
@@ -433,13 +444,19 @@ proptest! {
             }
             for (restarts, max) in world.restarts.iter().zip(&limits) {
                 let recent = restarts.iter().filter(|at| world.now - **at < WINDOW).count();
-                prop_assert!(max.is_none_or(|max| recent <= max as usize), "more restarts than the limit");
+                prop_assert!(
+                    max.is_none_or(|max| recent <= max as usize),
+                    "more restarts than the limit"
+                );
             }
         }
         // Processes with an unlimited number of restarts never give up by themselves.
         if limits.iter().all(Option::is_some) {
             world.drain();
-            let at_rest = |i| matches!(world.supervisor.state(i), State::Ready { .. } | State::Down) || world.stopped;
+            let at_rest = |i| {
+                matches!(world.supervisor.state(i), State::Ready { .. } | State::Down)
+                    || world.stopped
+            };
             prop_assert!((0..limits.len()).all(at_rest), "{:?}", world.supervisor);
         }
         if !world.stopped {
@@ -451,6 +468,9 @@ proptest! {
             }
         }
         prop_assert!(!world.supervisor.pending() && world.supervisor.next().is_none());
-        prop_assert!(world.announced.iter().all(|a| !a), "a restart was announced that ended neither ready nor down");
+        prop_assert!(
+            world.announced.iter().all(|a| !a),
+            "a restart was announced that ended neither ready nor down"
+        );
     }
 }

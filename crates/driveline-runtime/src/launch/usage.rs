@@ -19,7 +19,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Of a process. Reads files; nothing is known of one that is gone.
+    /// Reads the usage of a process from files; all `None` if the process has ended.
     pub(super) fn of(pid: u32, limits: &LimitsSpec) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let counted = limits.descriptors.is_some();
@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn memory_is_what_a_process_has_of_its_own() {
-        let status = "Name:\tdriveline\nVmRSS:\t99999 kB\nRssAnon:\t    6144 kB\nRssFile:\t 2000 kB\nRssShmem:\t 90000 kB\nVmSwap:\t  2049 kB\nThreads:\t5\n";
+        let status = "Name:\tdriveline\nVmRSS:\t99999 kB\nRssAnon:\t    6144 kB\nRssFile:\t 2000 \
+                      kB\nRssShmem:\t 90000 kB\nVmSwap:\t  2049 kB\nThreads:\t5\n";
         let used = Usage { descriptors: Some(100), ..Usage::parse(status) };
         assert_eq!((used.memory, used.threads), (Some(8193 << 10), Some(5)));
         let mut reported = Reported::default();

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 pub(crate) struct Modal {
     name: String,
-    told: OnceLock<Told>,
+    settings: OnceLock<Settings>,
     got: AtomicU64,
 }
 
-struct Told {
+struct Settings {
     fail_activate: bool,
     hang_activate: bool,
     hang_deactivate: bool,
@@ -27,7 +27,7 @@ struct Told {
 
 impl Modal {
     pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), told: OnceLock::new(), got: AtomicU64::new(0) }
+        Self { name: name.to_owned(), settings: OnceLock::new(), got: AtomicU64::new(0) }
     }
 }
 
@@ -37,7 +37,7 @@ impl Component for Modal {
             Some(ParameterValue::Text(mode)) => mode.clone(),
             _ => String::new(),
         };
-        let told = Told {
+        let settings = Settings {
             fail_activate: integer(&io, "fail_activate") != 0,
             hang_activate: integer(&io, "hang_activate") != 0,
             hang_deactivate: integer(&io, "hang_deactivate") != 0,
@@ -45,7 +45,7 @@ impl Component for Modal {
             mode,
             modes: io.modes.clone(),
         };
-        let _ = self.told.set(told);
+        let _ = self.settings.set(settings);
         let output = Mutex::new(io.outputs.pop().ok_or_else(|| failure("no output"))?);
         let next = Arc::new(AtomicU64::new(1));
         let added = io.timers.add(Duration::from_millis(5), move |_| {
@@ -57,16 +57,16 @@ impl Component for Modal {
 
     fn on_activate(&self) -> Result<(), ComponentFailure> {
         println!("{} is asked to be active", self.name);
-        let told = self.told.get().ok_or_else(|| failure("no parameters"))?;
-        if told.hang_activate {
+        let settings = self.settings.get().ok_or_else(|| failure("no parameters"))?;
+        if settings.hang_activate {
             hang();
         }
-        if told.fail_activate { Err(failure("asked to fail")) } else { Ok(()) }
+        if settings.fail_activate { Err(failure("asked to fail")) } else { Ok(()) }
     }
 
     fn on_deactivate(&self) -> Result<(), ComponentFailure> {
         println!("{} is asked to be inactive", self.name);
-        if self.told.get().is_some_and(|told| told.hang_deactivate) {
+        if self.settings.get().is_some_and(|settings| settings.hang_deactivate) {
             hang();
         }
         Ok(())
@@ -75,9 +75,9 @@ impl Component for Modal {
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
         let number = number(invocation).ok_or_else(|| failure("not a number"))?;
         println!("{} got {number}", self.name);
-        let told = self.told.get().ok_or_else(|| failure("no parameters"))?;
-        if self.got.fetch_add(1, Ordering::Relaxed) + 1 == told.request_on {
-            told.modes.request(&told.mode)?;
+        let settings = self.settings.get().ok_or_else(|| failure("no parameters"))?;
+        if self.got.fetch_add(1, Ordering::Relaxed) + 1 == settings.request_on {
+            settings.modes.request(&settings.mode)?;
         }
         Ok(())
     }

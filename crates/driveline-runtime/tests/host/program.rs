@@ -104,7 +104,8 @@ impl ComponentLibrary for Builtin {
                     parameter(
                         "ask",
                         0,
-                        "Ask about the numbers up to this one, of a service of its own, which refuses even ones.",
+                        "Ask about the numbers up to this one, of a service of its own, which \
+                         refuses even ones.",
                     ),
                     parameter(
                         "spawn",

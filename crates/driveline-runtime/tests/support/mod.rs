@@ -96,9 +96,9 @@ pub struct Seen {
     pub interrupt_at_record: Option<fn(&Record) -> bool>,
     pub kill_at: Option<&'static str>,
     /// All processes are asked to end at once, twice, as systemd and scripts do.
-    pub all_told_at: Option<&'static str>,
+    pub terminate_all_at: Option<&'static str>,
     /// As `kill_at`, with SIGTERM.
-    pub told_at: Option<&'static str>,
+    pub terminate_at: Option<&'static str>,
     /// As `kill_at`, with SIGSEGV.
     pub crash_at: Option<&'static str>,
     /// As `kill_at`, with SIGSTOP.
@@ -119,8 +119,8 @@ impl Seen {
             self.interrupter.as_ref().unwrap().interrupt();
             self.interrupter.as_ref().unwrap().interrupt();
         }
-        if self.all_told_at.is_some_and(|at| line.contains(at)) {
-            self.all_told_at = None;
+        if self.terminate_all_at.is_some_and(|at| line.contains(at)) {
+            self.terminate_all_at = None;
             self.interrupter.as_ref().unwrap().interrupt();
             for pid in self.pids.iter().flat_map(|pid| [pid, pid]) {
                 kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
@@ -130,7 +130,7 @@ impl Seen {
         let Some(pid) = self.pid_of("one").or(self.pids.first().copied()) else { return };
         for (at, signal) in [
             (&mut self.kill_at, Signal::KILL),
-            (&mut self.told_at, Signal::TERM),
+            (&mut self.terminate_at, Signal::TERM),
             (&mut self.crash_at, Signal::SEGV),
             (&mut self.stop_at, Signal::STOP),
         ] {
@@ -208,6 +208,15 @@ impl Sink for Seen {
 /// between them. The run ends when `one` fails.
 pub fn graph(limit: u32, relay: &str, printer: &str) -> String {
     format!(
-        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: {{max_payload: 8}}\nmodules:\n  one:\n    restart: {{on_exhausted: stop}}\n    environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: 16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, inputs: {{count: c}}}}\n"
+        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: \
+         {{max_payload: 8}}\nmodules:\n  one:\n    restart: {{on_exhausted: stop}}\n    \
+         environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: \
+         Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: \
+         lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: \
+         16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: \
+         {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: \
+         {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: \
+         c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, \
+         inputs: {{count: c}}}}\n"
     )
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looks at deadlines and liveliness when their time has come.
+//! Checks deadlines and liveliness when they are due.
 
 use super::Control;
 use crate::event::{PublisherEvent, SubscriptionEvent};
@@ -43,7 +43,7 @@ impl Control {
                     }
                 }
                 note(w.lease.as_ref().map(|p| p.ends));
-                // Here for the count: who reports it polls it.
+                // Checked here for the count; the thread that polls events reports it.
                 note(w.edge.deadlines(now).map(|(_, again)| again));
             }
         }

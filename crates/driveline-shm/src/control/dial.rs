@@ -17,16 +17,16 @@ pub(super) struct InletState {
     /// Publishers of the topic by socket name.
     pub(super) known: HashMap<String, Known>,
     /// Publishers already notified that they cannot be matched now.
-    pub(super) told: HashSet<String>,
+    pub(super) notified: HashSet<String>,
     pub(super) watch: SubscriptionWatch,
 }
 
 pub(super) enum Known {
-    /// Dialled, matched or not yet.
+    /// Dialled, with or without a match.
     Connected,
-    /// Refused for good.
+    /// Refused permanently.
     Refused,
-    /// To be asked again.
+    /// Refused for now; dialled again at `at`.
     Retry { at: MonotonicNs, pause: Duration },
 }
 

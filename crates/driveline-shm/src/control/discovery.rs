@@ -17,16 +17,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SAFETY_NET: Duration = Duration::from_secs(1);
-/// Least time between two looks through the directory, so that a hundred starting processes cost
-/// one look, not many.
+/// Minimum time between two scans of the directory, so that a hundred starting processes cause one
+/// scan, not many.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Hints taken in one go; one more than a few means that some may have been lost
+/// Maximum number of hints received in a row. Many pending hints mean that some may have been lost
 /// (`net.unix.max_dgram_qlen` is 10).
 const MAX_HINTS: usize = 64;
 const FEW_HINTS: usize = 6;
 
 impl Control {
-    /// Looks through the directory if it is time.
+    /// Scans the directory if a scan is due.
     pub(super) fn discover(&mut self) {
         if self.inlets.is_empty() && self.outlets.is_empty() {
             self.discovery.wanted = false;
@@ -61,9 +61,9 @@ impl Control {
     }
 
     pub(super) fn scan(&mut self) {
-        // An unreadable directory (removed, for one) leaves the present matches as they are.
+        // An unreadable directory, e.g. a removed one, leaves the present matches as they are.
         let Ok(names) = self.names() else {
-            // Looked at again at the next check.
+            // Scanned again at the next check.
             self.discovery.stamp = None;
             return;
         };
@@ -76,8 +76,8 @@ impl Control {
 
     pub(super) fn receive_hints(&mut self, key: u64) {
         if !self.rescan.is_harmless() {
-            // An older kernel, and other users: the kernel closes what they send, and that may take
-            // long.
+            // An older kernel, and other users: the kernel closes the descriptors that they send,
+            // and that may block.
             self.set_listening(key, EventFlags::empty());
             let commands = Arc::clone(&self.commands);
             self.rescan.apart(move |rescan| {
@@ -118,7 +118,7 @@ impl Control {
         }
     }
 
-    /// After a pause: listens to hints again, and looks for what they were about.
+    /// After a pause: receives hints again, and scans for the publishers of lost hints.
     pub(super) fn hear_again(&mut self) {
         if self.attention.recovers(self.now) {
             if self.rescan.is_harmless() {
@@ -157,7 +157,7 @@ impl Control {
         }
     }
 
-    /// Removes what dead processes have left, if a match has ended before.
+    /// Removes names of dead processes, if a match has ended since the last time.
     pub(super) fn sweep_if_due(&mut self) {
         match self.discovery.sweep_at {
             Some(at) if self.now >= at => {
@@ -169,7 +169,7 @@ impl Control {
         }
     }
 
-    /// Removes what dead processes have left.
+    /// Removes names of dead processes.
     pub(super) fn sweep(&mut self) {
         let Ok(names) = self.names() else { return };
         for name in names.iter().filter(|n| n.text != self.rescan_name && n.text != self.info_name)
@@ -181,7 +181,7 @@ impl Control {
     }
 }
 
-/// The next hint, if there is one, and the name that it holds, if it does.
+/// Receives the next hint, if there is one, with the name in it, if it is valid.
 fn receive_name(rescan: impl AsFd) -> Option<Option<Name>> {
     let mut buffer = [0; 128];
     let len = socket::receive_hint(rescan, &mut buffer)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one message by which a connection is decided. From other users it is received on a thread of
-//! theirs (see `sys::blocking_tasks`), since the kernel may close descriptors meanwhile.
+//! The first message of a connection, which decides it. From other users it is received on a
+//! separate thread for each user (see `sys::blocking_tasks`), since the kernel may close
+//! descriptors meanwhile.
 
 use super::{Command, Control, Source};
 use crate::limits::MAX_MESSAGE_LEN;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 pub(crate) enum Reception {
     Nothing,
     Ended,
-    /// It has sent descriptors, and this process has none left.
+    /// The peer has sent descriptors, and this process can open no more.
     Shortage,
     /// More bytes or descriptors than a message may have.
     Oversized,
@@ -54,7 +55,7 @@ impl Control {
         Ok(key)
     }
 
-    /// From now on only its end is of interest.
+    /// Watches a decided connection only for its end.
     pub(super) fn watch_decided(&self, key: u64, connection: &Foreign) {
         socket::take_descriptors(connection, false);
         let _ = epoll::modify(
@@ -65,7 +66,7 @@ impl Control {
         );
     }
 
-    /// Receives what a connection that is not decided has sent, here or elsewhere.
+    /// Receives the message of an undecided connection, on this thread or the user's.
     pub(super) fn listen(&mut self, key: u64) {
         let Some(connection) = self.sources.get(&key).and_then(Source::undecided) else { return };
         if connection.is_harmless() {
@@ -80,7 +81,7 @@ impl Control {
         }
     }
 
-    /// Handles a received message. The connection may be gone by now.
+    /// Handles a received message. The connection may have ended.
     pub(super) fn received(&mut self, key: u64, received: Reception) {
         match (self.sources.get(&key), received) {
             (Some(source), Reception::Nothing) => {

@@ -9,14 +9,14 @@
 use driveline_types::MonotonicNs;
 use std::time::Duration;
 
-/// Hints that are received in a row: more than a vehicle's publishers, which may all start at once.
+/// Maximum number of tokens: more than a vehicle's publishers, which may all start at once.
 const STORE: u32 = 256;
-/// Time in which the store grows by one.
+/// Time in which one token returns.
 const PER_HINT: Duration = Duration::from_millis(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// Budget of tokens for hints; see the module.
 #[derive(Debug)]
 pub(super) struct Attention {
     left: u32,
@@ -42,8 +42,8 @@ impl Attention {
         }
     }
 
-    /// Pays for one more hint. `false`: no more; the socket is to be left alone until
-    /// [`deaf_until`](Self::deaf_until).
+    /// Takes a token for one more hint. Returns false if there is none; then the socket is not read
+    /// until [`deaf_until`](Self::deaf_until).
     pub(super) fn hears_one(&mut self, now: MonotonicNs) -> bool {
         self.refill(now);
         if let Some(left) = self.left.checked_sub(1) {
@@ -55,7 +55,7 @@ impl Attention {
         false
     }
 
-    /// Until when no hint is received, if that is so.
+    /// Returns the end of the pause in which no hint is received, if there is one.
     pub(super) fn deaf_until(&self) -> Option<MonotonicNs> {
         self.deaf_until
     }
@@ -93,10 +93,10 @@ mod tests {
             pauses += u32::from(a.recovers(now));
             received += u32::from(a.hears_one(now));
         }
-        // What is in store, and then 50 a second.
+        // All stored tokens, and then 50 a second.
         assert!(received <= STORE + 60 * 50 + 1, "{received}");
         assert!((50..100).contains(&pauses), "{pauses}");
-        // After some quiet all is as before.
+        // After some time without hints, the budget is full again.
         let later = MonotonicNs(70_000_000_000);
         assert!(a.recovers(later));
         assert!((0..STORE).all(|_| a.hears_one(later)) && !a.hears_one(later));

@@ -25,7 +25,7 @@ impl Control {
             if self.blocking_tasks.is_full() {
                 return self.rest(key);
             }
-            // The last descriptor is well spent here: tools show why nothing else goes on.
+            // The last descriptor is used here: tools show why nothing else works.
             let socket = match self.reserve.accept(&self.info_listener, &self.blocking_tasks) {
                 Ok(Some((socket, _))) => socket,
                 Ok(None) => return,
@@ -112,7 +112,7 @@ impl Control {
         self.sources.remove(&key);
     }
 
-    /// What a user may know: names and counters of topics show to users with a right on them.
+    /// Returns the listing for a user: topics on which it has a right, with names and counters.
     fn listing(&self, user: User) -> Option<Vec<u8>> {
         let shows = |access: &Access| user.is_trusted() || access.permits(user);
         let mut info = ParticipantInfo {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// First and longest pause before a busy or short publisher is asked again.
+/// First and longest pause before a publisher that is busy or short of resources is dialled again.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
 const RETRY_LONGEST: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ impl Control {
         let state = InletState {
             topic: inlet.topic.id().0,
             known: HashMap::new(),
-            told: HashSet::new(),
+            notified: HashSet::new(),
             watch,
             inlet,
         };
@@ -63,8 +63,8 @@ impl Control {
         state.inlet.change(Vec::clear);
     }
 
-    /// A publisher's name was seen. Dials it for every subscription that wants it and does not have
-    /// it.
+    /// Handles the name of a publisher: dials it for every subscription that wants it and is not
+    /// connected to it.
     pub(super) fn consider(&mut self, name: &Name) {
         let Kind::Publisher(topic) = name.kind else { return };
         let wanted: Vec<EndpointId> = self
@@ -84,7 +84,7 @@ impl Control {
             state.known.retain(|name, known| {
                 matches!(known, Known::Connected) || present.contains(name.as_str())
             });
-            state.told.retain(|name| present.contains(name.as_str()));
+            state.notified.retain(|name| present.contains(name.as_str()));
             lock(&state.inlet.refusals).retain(|name, _| present.contains(name.as_str()));
         }
     }
@@ -104,7 +104,7 @@ impl Control {
         let dialled = self.sources.values().any(|s| matches!(s, Source::Dial(d) if d.inlet == id));
         let shortage =
             if dialled { descriptors::may_dial() } else { descriptors::can_dial() }.err();
-        if shortage.is_some() && state.told.contains(name) {
+        if shortage.is_some() && state.notified.contains(name) {
             return put_off(state, name, self.now, pause);
         }
         let connection = self.connect(name);
@@ -202,8 +202,7 @@ impl Control {
             let key = self.watch_undecided(&socket)?;
             fault::point("join.before_hello");
             match socket::send(&socket, &packet, &[page_fd.as_fd()]) {
-                // The publisher has refused by the user alone and hung up: its reason is there to
-                // be read.
+                // The publisher refused the user and hung up. Its reason can still be read.
                 Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
                 other => other?,
             }
@@ -247,7 +246,7 @@ impl Control {
         self.decline(id, name, socket, pause, RefusalCode::System, (here, there));
     }
 
-    /// Says to the subscription and, once, to a publisher why they cannot be matched now.
+    /// Reports to the subscription and, once, to the publisher why they cannot be matched now.
     fn decline(
         &mut self,
         id: EndpointId,
@@ -258,11 +257,11 @@ impl Control {
         (here, there): (String, String),
     ) {
         let Some(state) = self.inlets.get_mut(&id) else { return };
-        if state.told.insert(name.to_owned()) {
+        if state.notified.insert(name.to_owned()) {
             let inlet = Arc::clone(&state.inlet);
             let hello = Hello { refuse: Some(Refuse::new(code, there)), ..self.request(&inlet) };
             if let Some(packet) = Message::Hello(Box::new(hello)).encode() {
-                // A publisher that has hung up already has nothing to learn.
+                // A publisher that has hung up need not be notified.
                 let _ = socket::send(socket, &packet, &[]);
             }
         }
@@ -303,7 +302,7 @@ impl Control {
         if reason.code == RefusalCode::PassedOver {
             return;
         }
-        // The same reason from the same publisher is news only once.
+        // The same reason from the same publisher is reported once.
         let before =
             lock(&state.inlet.refusals).insert(name.to_owned(), (reason.code, reason.text.clone()));
         if before.is_none_or(|(_, text)| text != reason.text) {
@@ -317,7 +316,7 @@ impl Control {
         let Some(Source::Dial(dial)) = self.sources.get(&key) else { return };
         match dial.state {
             DialState::Asked { .. } => self.listen(key),
-            // A publisher has nothing to say after its answer.
+            // A publisher sends nothing after its answer.
             DialState::Matched { .. } => self.hung_up(key),
         }
     }
@@ -357,9 +356,9 @@ impl Control {
                     let edge = Arc::new(edge);
                     state.watch.add(&edge, self.now);
                     lock(&inlet.refusals).remove(&name);
-                    state.told.remove(&name);
+                    state.notified.remove(&name);
                     inlet.change(|edges| edges.push(Arc::clone(&edge)));
-                    // After the change: who hears of it finds it.
+                    // After the change: a thread that receives the event finds the publisher.
                     inlet.event(SubscriptionEvent::Matched {
                         publisher: edge.publisher,
                         node: edge.node.to_string(),
@@ -414,7 +413,7 @@ impl Control {
             last,
         });
         state.inlet.keep_unread_of_ended(&edge);
-        // It may have been restarted meanwhile under another name.
+        // The publisher may have been restarted under another name.
         self.discovery.look();
         self.discovery.match_ended(self.now);
     }
@@ -456,7 +455,7 @@ impl Control {
                     );
                     let before = lock(&state.inlet.refusals)
                         .insert(name.clone(), (RefusalCode::Silent, text.clone()));
-                    if before.is_none_or(|(_, told)| told != text) {
+                    if before.is_none_or(|(_, reported)| reported != text) {
                         state
                             .inlet
                             .event(SubscriptionEvent::Refused { code: RefusalCode::Silent, text });
@@ -478,7 +477,7 @@ impl Control {
     }
 }
 
-/// To be asked again, in a while and then less and less often.
+/// Schedules another attempt, with increasing pauses.
 fn put_off(state: &mut InletState, name: &str, now: MonotonicNs, pause: Duration) {
     let retry = Known::Retry { at: now + pause, pause: (pause * 2).min(RETRY_LONGEST) };
     state.known.insert(name.to_owned(), retry);
@@ -494,7 +493,7 @@ fn open(
 ) -> Result<Edge, Refuse> {
     let topic = inlet.topic.as_str();
     if inlet.offering.is_some_and(|o| o != (accept.qos.reliability, accept.qos.durability)) {
-        // A publisher of an earlier release does not know that it is not meant.
+        // A publisher of an earlier release does not check `offering`.
         return Err(Refuse::new(
             RefusalCode::PassedOver,
             format!("topic '{topic}': it offers another QoS"),
@@ -515,7 +514,7 @@ fn open(
         ));
     };
     Edge::open(accept, fds, page, socket, inlet).map_err(|e| {
-        // What this process lacks, and what may pass.
+        // Shortages of this process, which may be temporary.
         if e.kind() == std::io::ErrorKind::OutOfMemory || descriptors::is_shortage(&e) {
             let text = format!(
                 "topic '{topic}': cannot map the publisher's memory: {}",

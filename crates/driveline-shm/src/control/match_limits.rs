@@ -11,11 +11,11 @@ use crate::sys::peer::User;
 /// A publisher that a subscription has dialled.
 #[derive(Clone, Copy)]
 pub(super) struct Dialled {
-    /// Keys are given in turn: the least is the oldest.
+    /// Key of the connection. Keys increase: the smallest is the oldest.
     pub(super) key: u64,
     pub(super) user: User,
     pub(super) matched: bool,
-    /// It has been asked for so long that it was complained about.
+    /// The publisher has not answered for so long that this was reported.
     pub(super) silent: bool,
 }
 
@@ -23,9 +23,9 @@ pub(super) struct Dialled {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     Free,
-    /// This one was silent for long enough and gives way for a while.
+    /// Dial it in place of this publisher, which has been silent and is disconnected for a while.
     InsteadOf(u64),
-    /// All that are asked may still answer.
+    /// Not now: all dialled publishers may still answer.
     Later,
     /// Too many are matched.
     None,
@@ -48,7 +48,7 @@ pub(super) fn admit(dials: &[Dialled], user: User) -> Admission {
         if matched >= most_matched {
             return Admission::None;
         }
-        // All that are asked may agree.
+        // All dialled publishers may accept.
         if concerned().count() - matched >= most_asked.min(most_matched - matched) {
             admission = concerned()
                 .filter(|d| d.silent)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The control thread: matches endpoints, notices deaths, answers tools, watches deadlines. It
+//! The control thread: matches endpoints, detects deaths, answers tools, checks deadlines. It
 //! sleeps in `epoll`, and no peer can make it wait: every socket is non-blocking and every peer is
 //! a small state machine with a time limit.
 
@@ -43,10 +43,10 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Time from the end of a match to a look for what a dead process has left: one look for all matches
-/// of a process, and one that ends in order has removed its names by then.
+/// Time from the end of a match to the search for names of dead processes. So one search covers all
+/// matches of a process, and a process that ends in order has removed its names by then.
 const SWEEP_AFTER: Duration = Duration::from_secs(1);
-/// Pause of a listener that cannot accept.
+/// Duration for which a listener that cannot accept is not watched.
 const REST: Duration = Duration::from_millis(500);
 
 /// Requests of the application's threads to the control thread.
@@ -64,7 +64,7 @@ pub(crate) enum Command {
         key: u64,
         received: handshake::Reception,
     },
-    /// Hints that were received elsewhere.
+    /// Hints received on another thread.
     Hints {
         key: u64,
         hints: Vec<Option<Name>>,
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// The way to the control thread.
+/// Queue of commands to the control thread.
 #[derive(Debug)]
 pub(crate) struct Commands {
     queue: Mutex<VecDeque<Command>>,
@@ -116,7 +116,7 @@ enum Source {
 }
 
 impl Source {
-    /// A connection that has not said yet what it wants.
+    /// Returns the connection, if it has not sent its first message yet.
     fn undecided(&self) -> Option<&Foreign> {
         match self {
             Self::Peer(peer) => peer.undecided(),
@@ -134,22 +134,22 @@ pub(super) struct Discovery {
     pub(super) last: MonotonicNs,
     pub(super) next_check: MonotonicNs,
     pub(super) stamp: Option<Stamp>,
-    /// The stamp has the clock tick's resolution: after a change one more look a second later makes
-    /// sure.
+    /// The stamp has the clock tick's resolution: after a change, one more scan a second later
+    /// finds later changes of the same tick.
     pub(super) again: bool,
-    /// When to remove the names of dead processes.
+    /// Time of the next removal of names of dead processes.
     pub(super) sweep_at: Option<MonotonicNs>,
     /// The directory has more entries than are read.
     pub(super) cut: bool,
 }
 
 impl Discovery {
-    /// Asks for a look through the directory, soon.
+    /// Requests a scan of the directory, soon.
     pub(super) fn look(&mut self) {
         self.wanted = true;
     }
 
-    /// A match has ended: its other end may be dead.
+    /// Notes that a match has ended: its other end may be dead.
     pub(super) fn match_ended(&mut self, now: MonotonicNs) {
         self.sweep_at.get_or_insert(now + SWEEP_AFTER);
     }
@@ -163,13 +163,14 @@ pub(crate) struct Identity {
     pub(crate) pid: u32,
     pub(crate) directory: Directory,
     pub(crate) description: Mutex<String>,
-    /// Names of this participant's publishers, from before others can see them.
+    /// Names of this participant's publishers, entered before other processes can see them.
     pub(crate) own_publishers: Mutex<HashSet<String>>,
 }
 
 impl Identity {
-    /// Makes the socket by which others find a publisher. The name is registered first: the control
-    /// thread may find it in the directory before it hears of the publisher.
+    /// Creates the socket by which other processes find a publisher. The name is registered first:
+    /// the control thread may find it in the directory before it gets the command with the
+    /// publisher.
     pub(crate) fn listen(&self, topic: TopicId, mode: u32) -> io::Result<(GuardedFd, String)> {
         let name = Name::random(Kind::Publisher(topic.0))?;
         lock(&self.own_publishers).insert(name.text.clone());
@@ -182,7 +183,7 @@ impl Identity {
         }
     }
 
-    /// Ends what [`Self::listen`] has begun.
+    /// Removes the name that [`Self::listen`] registered.
     pub(crate) fn unlist(&self, name: &str) {
         self.directory.remove(name);
         lock(&self.own_publishers).remove(name);
@@ -223,7 +224,7 @@ pub(crate) struct Control {
     attention: hints::Attention,
     reserve: reserve::Reserve,
     buffer: Box<[u8]>,
-    /// Listeners that could not accept, and until when they are left alone.
+    /// Listeners that could not accept, and the time until which they are not watched.
     resting: Vec<u64>,
     rested_at: MonotonicNs,
     /// Time of the next action without an event. Recomputed each round.
@@ -288,7 +289,7 @@ impl Control {
         Ok(key)
     }
 
-    /// Something is to be done at `at` at the latest.
+    /// Schedules the next round, at `at` at the latest.
     fn wake_at(&mut self, at: MonotonicNs) {
         self.due = Some(self.due.map_or(at, |d| d.min(at)));
     }
@@ -297,8 +298,8 @@ impl Control {
         self.wake_at(self.now + delay);
     }
 
-    /// A listener cannot accept, for want of descriptors or memory: epoll would report it in a
-    /// loop, so it is left alone for a while. Those who have connected wait in its queue.
+    /// Pauses a listener that cannot accept for lack of descriptors or memory; epoll would report
+    /// it in a loop. Connections wait in its queue.
     fn rest(&mut self, key: u64) {
         self.set_listening(key, epoll::EventFlags::empty());
         self.resting.push(key);
@@ -374,7 +375,7 @@ impl Control {
         self.shut_down();
     }
 
-    /// One event. `false`: stop.
+    /// Handles one event. Returns false to stop.
     fn handle(&mut self, key: u64) -> bool {
         match self.sources.get(&key) {
             Some(Source::Commands) => {

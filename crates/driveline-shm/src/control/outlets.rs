@@ -37,7 +37,7 @@ pub(super) struct Outlet {
     /// Replaced lists wait for the publishing thread to leave its scan.
     pub(super) reclaiming: bool,
     pub(super) watch: super::watch::PublisherWatch,
-    /// Set once it was reported that connections cannot be accepted.
+    /// True if it was reported that connections cannot be accepted.
     said_shut: bool,
 }
 
@@ -55,7 +55,7 @@ impl Peer {
 }
 
 enum PeerState {
-    /// Connected; has until then to say what it wants.
+    /// Connected; must send its first message by `until`.
     Silent {
         until: MonotonicNs,
     },
@@ -138,7 +138,7 @@ impl Control {
                 self.sources.values().any(|s| matches!(s, Source::Peer(p) if p.outlet == id));
             let shortage = if connected || last { descriptors::may_accept().err() } else { None };
             if let Some(shortage) = shortage {
-                // The event comes once, however often it is asked.
+                // The event is sent once, whatever the number of attempts.
                 outlet.say_shut(&shortage.to_string());
                 let text = format!(
                     "topic '{}': the publisher's process has {}",
@@ -159,7 +159,10 @@ impl Control {
                 refuse(&publication, &connection, Refuse::new(RefusalCode::Access, text));
                 continue;
             }
-            let pending = |s: &&Source| matches!(s, Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Silent { .. }));
+            let pending = |s: &&Source| {
+                let Source::Peer(p) = s else { return false };
+                p.outlet == id && matches!(p.state, PeerState::Silent { .. })
+            };
             let of_user = |s: &&Source| matches!(s, Source::Peer(p) if p.socket.user() == user);
             if self.sources.values().filter(pending).count() >= MAX_PENDING
                 || self.sources.values().filter(pending).filter(of_user).count()
@@ -183,7 +186,7 @@ impl Control {
                     state: PeerState::Silent { until },
                 }),
             );
-            // The message is usually there already.
+            // The message has usually arrived already.
             if at_once {
                 self.listen(key);
             }
@@ -194,7 +197,8 @@ impl Control {
         let Some(Source::Peer(peer)) = self.sources.get(&key) else { return };
         match peer.state {
             PeerState::Silent { .. } => self.listen(key),
-            // A matched peer has nothing to say: this is the end, or it breaks the protocol.
+            // A matched peer sends nothing: the connection has ended, or the peer breaks the
+            // protocol.
             PeerState::Matched(_) => self.drop_peer(key),
         }
     }
@@ -379,7 +383,7 @@ impl Outlet {
         }
     }
 
-    /// Checks a request. If it is valid, enters the match, then answers. In this order: each
+    /// Checks a request. If it is valid, enters the match, then answers. In this order, each
     /// answered subscription is in the list that the next scan reads.
     fn admit(
         &mut self,
@@ -484,7 +488,8 @@ impl Outlet {
         list.push(Arc::clone(&m));
         self.reclaiming |= !self.changes.replace(list);
         fault::point("join.after_entry");
-        // After the entry: what is published from here on is pinned and woken for.
+        // After the entry: from here on, the publisher respects the subscription's pins and wakes
+        // it.
         let first = first_sequence(p.sequence(), &p.qos, &requested, reliable);
         let accept = Accept {
             publisher: p.id,

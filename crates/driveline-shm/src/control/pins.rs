@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Distributes a publisher's pins among users. Other users must not be able to take all: half stays
-//! for the publisher's own user, on a topic open to anyone no user gets more than half of the rest,
-//! and of the two for tools one stays, too.
+//! Distributes a publisher's pins among users. Other users cannot take all: half of the pins stay
+//! for the publisher's own user. On a topic open to anyone, no user gets more than half of the
+//! rest. One of the two pins for tools also stays.
 
 use crate::config::Access;
 use crate::limits::OBSERVER_PINS;

@@ -14,8 +14,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl Control {
-    /// After a change of the directory: takes part in its successor if it was removed, and makes
-    /// own names again that are not there.
+    /// After a change of the directory: joins its successor if it was removed, and creates this
+    /// participant's missing names again.
     pub(super) fn see_to_presence(&mut self) {
         let directory = &self.identity.directory;
         if directory.is_removed() {

@@ -8,7 +8,7 @@ use driveline_types::MonotonicNs;
 pub(super) struct Query {
     pub(super) socket: Foreign,
     pub(super) until: MonotonicNs,
-    /// Rest of the answer to send, if it has asked.
+    /// Rest of the answer to send, if the tool has sent its request.
     pub(super) answer: Option<(Vec<u8>, usize)>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A descriptor in reserve, for the moment when there is no other.
+//! A descriptor in reserve, for use when no other can be opened.
 
 use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::descriptors;
@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// A descriptor that is given up when there is no other, and made again as soon as there is one.
+/// A descriptor that is closed when no other can be opened, and opened again as soon as possible.
 #[derive(Debug)]
 pub(super) struct Reserve(Option<GuardedFd>);
 
@@ -18,19 +18,20 @@ impl Reserve {
         copy(of).map(|fd| Self(Some(fd)))
     }
 
-    /// Closes it, so that its number is free. Whether it was there.
+    /// Closes the descriptor, so that its number is free. Returns true if it was open.
     pub(super) fn give_up(&mut self) -> bool {
         self.0.take().is_some()
     }
 
-    /// Makes it again, if it is not there.
+    /// Opens the descriptor again, if it is closed.
     pub(super) fn refill(&mut self, of: impl AsFd) {
         if self.0.is_none() {
             self.0 = copy(of).ok();
         }
     }
 
-    /// Next connection, if there is one, and whether it has the reserve's number.
+    /// Accepts the next connection, if there is one. Returns with it whether it has the reserve's
+    /// number.
     pub(super) fn accept(
         &mut self,
         listener: impl AsFd,

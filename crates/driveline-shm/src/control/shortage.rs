@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shortage of descriptors. One descriptor is held in reserve, to notify the other end and to
-//! answer tools.
+//! Handling of a shortage of descriptors. One descriptor is held in reserve, to notify the other
+//! end and to answer tools.
 //!
 //! Nothing here waits or loops: a notified peer retries after 5 ms to 1 s, and a listener that
 //! cannot accept even with the reserve pauses.
@@ -14,7 +14,7 @@ use crate::sys::socket::{self, ConnectError};
 use std::io;
 
 impl Control {
-    /// Connects to a publisher, if need be with the descriptor in reserve.
+    /// Connects to a publisher, if necessary with the descriptor in reserve.
     pub(super) fn connect(&mut self, name: &str) -> Result<Foreign, ConnectError> {
         match socket::dial(&self.identity.directory, name, &self.blocking_tasks) {
             Err(ConnectError::Other(e))
@@ -26,8 +26,9 @@ impl Control {
         }
     }
 
-    /// Names in the directory, read with the descriptor in reserve if need be. If there are more
-    /// entries than are read, all ends get an event, once after each that was created.
+    /// Returns the names in the directory, read with the descriptor in reserve if necessary. If
+    /// there are more entries than are read, all endpoints get an event, again after each new
+    /// endpoint.
     pub(super) fn names(&mut self) -> io::Result<Vec<Name>> {
         let read = match self.identity.directory.names() {
             Err(e) if descriptors::is_shortage(&e) && self.reserve.give_up() => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deadlines and liveliness. Nothing is looked at unless a QoS asks for it.
+//! Deadlines and liveliness. Nothing is checked unless a QoS requests it.
 
 use crate::inlet::Edge;
 use driveline_types::{Liveliness, MonotonicNs, Qos};
@@ -22,8 +22,8 @@ impl Period {
         length.map(|length| Self { length, ends: now + length })
     }
 
-    /// Looks at the time of the last sign. Whether a period has passed without one; the next one
-    /// begins then.
+    /// Checks the time of the last sign of life. Returns true if a period has passed without one;
+    /// then the next period begins.
     pub(super) fn missed(&mut self, last: u64, now: MonotonicNs) -> bool {
         // A sign from the future (another process wrote it) counts as one from now.
         let due = MonotonicNs(last.min(now.0)) + self.length;

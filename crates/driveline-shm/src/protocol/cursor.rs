@@ -33,8 +33,8 @@ pub fn position(cursor: &AtomicU64) -> u64 {
     cursor.load(Acquire)
 }
 
-/// Stores that a subscription without a waiting publisher has read up to `sequence`, and pins the
-/// samples that it still holds.
+/// Stores that a subscription has read up to `sequence`, and pins the samples that it still holds.
+/// Only for a subscription that no publisher waits for.
 #[inline]
 pub fn store(cursor: &AtomicU64, sequence: u64) {
     cursor.store(sequence, Release);

@@ -22,7 +22,7 @@ const KICKED: u32 = 2;
 /// A helper thread requests a check of the data.
 const LOOK: u32 = 3;
 
-/// See the module.
+/// State of the word; see the module.
 #[derive(Debug)]
 pub struct Kick(AtomicU32);
 
@@ -37,7 +37,7 @@ impl Kick {
     #[must_use]
     pub fn kick(&self) -> bool {
         let order = if mutant(Mutant::RelaxedKick) { Relaxed } else { AcqRel };
-        // AcqRel: what the kicker did before is visible to the waiter.
+        // AcqRel: earlier writes of the kicker are visible to the waiter.
         self.0.swap(KICKED, order) == WAITING
     }
 

@@ -8,7 +8,7 @@
 //! | [`writer`] | publishing thread | which slots are free, published, retired |
 //! | [`reader`] | consuming thread | pin, validate, choose |
 //! | [`sleep`] | both | announce sleep, decide about waking |
-//! | [`cursor`] | both | how far a subscription has read; a publisher that waits for reliable ones |
+//! | [`cursor`] | both | read position of a subscription, for which reliable publishers wait |
 //! | [`kick`] | threads of one process | a word that ends a wait |
 //! | [`epoch`] | publishing and control thread of one process | the list of matches |
 //!

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The consuming thread's side: choose a sample, pin it, make sure that it is still the one.
+//! The consuming thread's side: choose a sample, pin it, check that the slot still holds it.
 
 use super::Segment;
 use super::pack::unpack;
@@ -20,7 +20,7 @@ pub enum Want {
 /// Outcome of an attempt to borrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Borrow {
-    /// Nothing is unread.
+    /// There is no unread sample.
     Nothing,
     /// Pinned by the given cell until `unpin`.
     Pinned {
@@ -31,13 +31,13 @@ pub enum Borrow {
     },
     /// The publisher overtook every attempt; try again.
     Overrun,
-    /// The sample is announced but not there, although the publisher stands still: skip up to this
-    /// sequence.
+    /// The sample is announced but missing, although the publisher publishes nothing meanwhile:
+    /// skip up to this sequence.
     Vanished {
         /// Last sequence to skip.
         sequence: u64,
     },
-    /// A slot number that cannot be: skip up to this sequence.
+    /// An impossible slot number: skip up to this sequence.
     BadSlot {
         /// Last sequence to skip.
         sequence: u64,
@@ -57,8 +57,7 @@ pub fn newest<S: Segment>(segment: &S) -> (u64, usize) {
 /// Pins `slot` and returns true if it still holds `sequence`; otherwise removes the pin.
 #[inline]
 pub fn pin<S: Segment>(segment: &S, cell: &AtomicU32, sequence: u64, slot: usize) -> bool {
-    // Between the choice and the pin anything can happen to the slot: that is what the validation
-    // is for.
+    // Between the choice and the pin, the publisher may reuse the slot: hence the validation.
     fault::point("borrow.before_pin");
     // Release: a scan that sees this pin sees that all reads under the cell's earlier pins are
     // over.
@@ -81,7 +80,7 @@ pub fn pin<S: Segment>(segment: &S, cell: &AtomicU32, sequence: u64, slot: usize
     }
 }
 
-/// Gives a pinned slot back. After the last read of header and payload.
+/// Releases a pinned slot. Call it after the last read of header and payload.
 #[inline]
 pub fn unpin(cell: &AtomicU32) {
     fault::point("borrow.before_unpin");

@@ -43,7 +43,7 @@ pub fn arm<S: Sleeper>(sleeper: &S) -> u32 {
     word
 }
 
-/// Second step, between arming and looking again with [`has_unread`].
+/// Second step, between arming and the second check with [`has_unread`].
 pub fn settle() {
     fault::point("wait.after_arm");
     if !mutant(Mutant::NoArmFence) {
@@ -67,8 +67,8 @@ pub fn must_wake<M: Match>(m: &M, sequence: u64) -> bool {
     if armed == 0 {
         return false;
     }
-    // Waking for a sequence that is still to come would use up the one wake-up that this waiter
-    // gets for it.
+    // Waking before that sequence is published would use up the one wake-up that this waiter gets
+    // for it.
     if armed > sequence && !mutant(Mutant::WakeTooEarly) {
         return false;
     }

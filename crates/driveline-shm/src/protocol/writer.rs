@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The publishing thread's side: which slot is what, and the passes that free them.
+//! The publishing thread's side: states of slots, and the passes that free them.
 //!
 //! A slot is, in this order: free → loaned → published → retired → free. Only the publishing thread
 //! moves it (a loan that is dropped elsewhere comes back through a bitmap that this thread
-//! collects). A sample is retired when newer ones have taken its place, or earlier, when everybody
-//! has read it (`withdraw`). With `kept + loans + pins` slots, the free list cannot be empty while
-//! a loan is to be had: `kept` are published, at most `loans - 1` others are loaned, and a pass
-//! leaves at most one slot retired per pin cell, because it reads each cell exactly once. A publish
-//! that leaves `loans` slots free needs no pass.
+//! collects). A sample is retired when newer ones have replaced it, or earlier, when all
+//! subscriptions have read it (`withdraw`). With `kept + loans + pins` slots, the free list cannot
+//! be empty while a loan is permitted: `kept` are published, at most `loans - 1` others are loaned,
+//! and a pass leaves at most one slot retired per pin cell, because it reads each cell exactly
+//! once. A publish that leaves `loans` slots free needs no pass.
 
 use super::epoch::Scans;
 use super::pack::pack;
@@ -17,14 +17,14 @@ use crate::fault;
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{Mutant, fence, mutant};
 
-/// Fewest slots with which publishing never waits.
+/// Minimum number of slots with which publishing never waits.
 #[must_use]
 pub fn slots_needed(kept: usize, loans: usize, pins: usize) -> usize {
     kept + loans + pins - usize::from(mutant(Mutant::OneSlotFewer))
 }
 
-/// Bytes of retired slots' payloads that may wait in the caches: a part of what one processor core
-/// has to itself.
+/// Bytes of retired slots' payloads that may wait in the caches: a part of one processor core's
+/// private cache.
 pub const WARM: usize = 256 * 1024;
 
 /// The publishing thread's private record of the slots.
@@ -38,11 +38,12 @@ pub struct Slots {
     /// Scratch: one bit per slot seen pinned in the running pass.
     pinned: Box<[u64]>,
     sequence: u64,
-    /// The sequence's places in the ring and among the published ones: its remainders, without a
-    /// division for each.
+    /// Positions of the sequence in the ring and among the published ones: its remainders, kept to
+    /// avoid divisions.
     ring_at: usize,
     published_at: usize,
-    /// So many slots are free after each publish: as many as loans can be out before the next one.
+    /// Number of slots that are free after each publish: as many as loans can be out before the
+    /// next one.
     loans: usize,
     /// See [`Slots::set_weight`].
     weight: usize,
@@ -50,17 +51,18 @@ pub struct Slots {
 
 /// Wakes sleeping subscriptions.
 pub trait Wakers<M> {
-    /// The sample is published. Here, and not before, is written what lies in one cache line with
-    /// `latest`: a reader that spins on it takes the line away after the first store, and each
-    /// store before that of `latest` would cost the time of one more way.
+    /// Called when the sample is published. Words in the cache line of `latest` are written here,
+    /// not before: a reader that spins on `latest` takes the line away after the first store, so
+    /// each store before that of `latest` would cost one more transfer of the line.
     fn announced(&mut self) {}
-    /// Sets the wake word of a match's group to the sequence, and wakes all who sleep on it.
+    /// Sets the wake word of a match's group to the sequence, and wakes all threads that sleep on
+    /// it.
     fn wake(&mut self, m: &M, sequence: u64);
 }
 
 impl Slots {
-    /// All of `slots` free; the newest `kept` samples stay published; `loans` slots are lent out at
-    /// a time.
+    /// Creates the record with all `slots` free. The newest `kept` samples stay published; at most
+    /// `loans` slots are lent at a time.
     #[must_use]
     pub fn new(slots: u16, kept: usize, loans: usize) -> Self {
         Self {
@@ -76,7 +78,7 @@ impl Slots {
         }
     }
 
-    /// As if so many samples had been published.
+    /// Continues after `sequence`, as if so many samples had been published.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn go_on_after(&mut self, sequence: u64) {
         self.sequence = sequence;
@@ -103,7 +105,7 @@ impl Slots {
         self.sequence
     }
 
-    /// A slot to fill.
+    /// Returns a free slot to fill.
     pub fn pop_free(&mut self) -> Option<u16> {
         self.free.pop()
     }
@@ -118,7 +120,7 @@ impl Slots {
     /// first, because its memory is in the caches. Bounded by the number of matches and pin cells;
     /// never waits.
     ///
-    /// Not for publishers that owe samples to late subscriptions.
+    /// Not for publishers that must keep samples for late subscriptions.
     ///
     /// The subscriptions' cursors decide which samples are withdrawn, but not which slots are
     /// filled: as in [`publish`](Self::publish), that rests on `seqw`, fence and scan. A
@@ -206,7 +208,7 @@ impl Slots {
         wakers.announced();
         fault::point("publish.after_latest");
 
-        // Only now is the oldest taken away: a death in between leaves one whole sample too many,
+        // The oldest is retired only now: a death in between leaves one whole sample too many,
         // never one too few.
         if let Some(old) = self.published[self.published_at].replace(slot) {
             // Relaxed: ordered by the fence below against the borrow's fence; a borrow sees 0 or is
@@ -243,7 +245,7 @@ impl Slots {
         if pass {
             self.free_unpinned();
         }
-        // Still within the scan: a group lives as long as its matches do. No group is bigger than
+        // Still within the scan: a group lives as long as its matches do. No group is larger than
         // the list.
         for m in list {
             if groups == 0 {
@@ -261,13 +263,13 @@ impl Slots {
     }
 }
 
-/// The next of `count` places in turn.
+/// Returns the next of `count` places, cyclically.
 #[inline]
 fn next_of(place: usize, count: usize) -> usize {
     if place + 1 >= count { 0 } else { place + 1 }
 }
 
-/// One bit for each slot that a match pins.
+/// Sets a bit for each slot that a match pins.
 #[inline]
 fn mark_pinned<M: Match>(pinned: &mut [u64], m: &M) {
     for pin in m.pins() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lets one process of a user at a time check the available memory and reserve some. Two that check
-//! at once would both find enough, and the kernel kills a process that exceeds its cgroup.
+//! Admits one process of a user at a time to check the available memory and to reserve some. Two
+//! processes that check at once would both find enough, and the kernel kills a process that exceeds
+//! its cgroup.
 //!
 //! The lock is a `flock` on the user's own directory in /dev/shm. The kernel releases it with its
 //! holder, so no clean-up is needed; a wait for it is bounded. `docs/protocols/shm.md`, Memory.
@@ -18,18 +19,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Requests below it do not take the lock: the least margin is kept free for them.
+/// Smaller requests do not take the lock: the minimum margin is kept free for them.
 const WITHOUT_LOCK: u64 = 1 << 20;
 /// Longest wait for another process's reservation.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause between two tries. The kernel has no wait for a lock with a time limit.
+/// Pause between two attempts. The kernel has no wait for a lock with a time limit.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Bounds of what is kept free of the tightest limit, which is a sixteenth: page tables, stacks and
-/// heaps come later.
+/// Bounds of the margin, which is a sixteenth of the tightest limit. It stays free for page tables,
+/// stacks and heaps.
 const MARGIN: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
 
-/// The right to reserve what was admitted. As long as it is held, no other process of this user
-/// checks or reserves.
+/// The right to reserve the admitted memory. While it is held, no other process of this user checks
+/// or reserves.
 #[derive(Debug)]
 #[must_use = "another process may reserve the memory as soon as this is dropped"]
 pub struct MemoryAdmission {
@@ -43,17 +44,18 @@ impl Drop for MemoryAdmission {
     }
 }
 
-/// Admits `needed` bytes that are about to be reserved, if they leave the margin free. Drop the
-/// result when they are reserved. Blocks up to 10 s while other processes of this user reserve
+/// Admits `needed` bytes that the caller is about to reserve, if the margin stays free. Drop the
+/// result after reserving them. Blocks up to 10 s while other processes of this user reserve
 /// memory; reads files and allocates. Any thread.
 ///
 /// # Errors
-/// [`MemoryRefusal`] if there is too little, or if another process does not end its reservation and there is not plenty.
+/// [`MemoryRefusal`] if too little memory is available, or if another process does not end its
+/// reservation and the request exceeds half of the available memory.
 pub fn admit_memory(needed: u64) -> Result<MemoryAdmission, MemoryRefusal> {
     admit_within(needed, PATIENCE)
 }
 
-/// As [`admit_memory`], without waiting: for threads that others wait for.
+/// As [`admit_memory`], without waiting: for threads that other threads wait for.
 pub(crate) fn admit_at_once(needed: u64) -> Result<MemoryAdmission, MemoryRefusal> {
     admit_within(needed, Duration::ZERO)
 }
@@ -69,7 +71,7 @@ fn admit_within(needed: u64, patience: Duration) -> Result<MemoryAdmission, Memo
     let lock = match lock {
         Taken::Needless => None,
         Taken::Lock(lock) => Some(lock),
-        // What the other one still reserves is not known. Half is left to it.
+        // The amount that the other process still reserves is unknown. Half is left to it.
         Taken::Busy { .. } if needed <= available / 2 => None,
         Taken::Busy { holder, waited } => {
             return Err(MemoryRefusal::Busy { holder, waited, available });
@@ -92,14 +94,13 @@ fn limit_text(memory: &AvailableMemory, needed: u64) -> String {
     )
 }
 
-/// The directory that the lock is on.
+/// Returns the directory that is locked.
 fn place() -> PathBuf {
     fault::memory_double().map_or_else(domain::own_parent, Path::to_owned)
 }
 
 enum Taken {
-    /// The request is small, or this user has no directory where the lock could be: it is done
-    /// without.
+    /// The request is small, or this user has no directory to lock: no lock is taken.
     Needless,
     Lock(Lock),
     Busy {
@@ -113,7 +114,7 @@ enum Taken {
 struct Lock(#[allow(dead_code, reason = "held to be closed")] GuardedFd);
 
 fn take_lock(place: &Path, patience: Duration) -> Taken {
-    /// The last wait was without success: the next one is no longer than a look.
+    /// The last wait was without success: the next request makes one attempt only.
     static IN_VAIN: AtomicBool = AtomicBool::new(false);
     let begun = MonotonicNs::real_now();
     let patience = match patience {
@@ -128,7 +129,8 @@ fn take_lock(place: &Path, patience: Duration) -> Taken {
                 IN_VAIN.store(false, Relaxed);
                 return Taken::Lock(Lock(directory));
             }
-            // In the first case it was removed and made again meanwhile: others lock the new one.
+            // In the first case, the directory was removed and created again meanwhile: other
+            // processes lock the new one.
             Ok(()) | Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
             // A file system without locks.
             Err(_) => return Taken::Needless,
@@ -148,12 +150,12 @@ fn take_lock(place: &Path, patience: Duration) -> Taken {
 fn is_at(directory: &GuardedFd, place: &Path) -> bool {
     match (fstat(directory), stat(place)) {
         (Ok(a), Ok(b)) => (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino),
-        // Removed: who locks next makes it again.
+        // Removed: the next process that locks creates it again.
         _ => false,
     }
 }
 
-/// The process that has a lock on a directory, as `/proc/locks` names it: for people.
+/// Returns the process that holds a lock on a directory, from `/proc/locks`. For texts only.
 fn holder_of(directory: &GuardedFd) -> Option<u32> {
     let s = fstat(directory).ok()?;
     let (major, minor) = (rustix::fs::major(s.st_dev), rustix::fs::minor(s.st_dev));

@@ -3,8 +3,8 @@
 //!
 //! Closing the last descriptor of a file can block: a TCP socket may linger, a file's server may
 //! hang. The other user decides what it sends, and which close is the last. Closing a socket closes
-//! the unread descriptors in it, and receiving closes descriptors without a place. So all three run
-//! here for users that have no power over this process anyway (all but its own and root).
+//! the unread descriptors in it, and receiving closes descriptors that do not fit. So all three run
+//! here, for all users except this process's own user and root, which have power over it anyway.
 
 use super::fork::{Birthplace, GuardedFd};
 use super::peer::User;
@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex};
 
 type BlockingTask = Box<dyn FnOnce() + Send>;
 
-/// The threads of one participant, one for each user that needs one. They end with this, or are
-/// left alone if they hang.
+/// The threads of one participant, one for each user that needs one. They end with this value;
+/// hanging threads are abandoned.
 pub(crate) struct BlockingTasks {
-    /// Watch list of connections; they are removed from it when they end, even if they are closed
-    /// late.
+    /// Epoll instance of the connections. They are removed from it when they end, even if they are
+    /// closed late.
     epoll: Arc<GuardedFd>,
     birthplace: Birthplace,
     threads: Mutex<Vec<(User, Sender<BlockingTask>)>>,
@@ -37,7 +37,7 @@ impl std::fmt::Debug for BlockingTasks {
 }
 
 impl BlockingTasks {
-    /// Starts nothing yet.
+    /// Creates the set without starting a thread.
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         let epoll = Arc::new(GuardedFd::new(epoll::create(epoll::CreateFlags::CLOEXEC)?)?);
         Ok(Arc::new(Self {
@@ -53,13 +53,13 @@ impl BlockingTasks {
         &self.epoll
     }
 
-    /// Returns true if so many tasks wait that no more connections may be accepted: a user's
-    /// descriptors hang.
+    /// Returns true if so many tasks wait that no more connections may be accepted, because a
+    /// user's descriptors hang.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.load(Relaxed) >= MAX_BLOCKING_TASKS
     }
 
-    /// Has something done on the thread of a user.
+    /// Runs a task on the thread of a user.
     pub(crate) fn run(&self, user: User, task: impl FnOnce() + Send + 'static) {
         self.waiting.fetch_add(1, Relaxed);
         let waiting = Arc::clone(&self.waiting);
@@ -69,7 +69,7 @@ impl BlockingTasks {
         });
         let mut threads = lock(&self.threads);
         let index = threads.iter().position(|(u, _)| *u == user).or_else(|| {
-            // Where very many users are, some of them share.
+            // If there are very many users, some share a thread.
             (threads.len() >= MAX_BLOCKING_THREADS)
                 .then(|| user.uid() as usize % MAX_BLOCKING_THREADS)
         });
@@ -86,7 +86,8 @@ impl BlockingTasks {
             let _ = sender.send(task);
             threads.push((user, sender));
         } else {
-            // Never done, and counted as waiting for good: better than to do it here and hang.
+            // The task is never run, and counts as waiting permanently: running it here could hang
+            // this thread.
             std::mem::forget(task);
         }
     }
@@ -95,25 +96,25 @@ impl BlockingTasks {
 impl Drop for BlockingTasks {
     fn drop(&mut self) {
         if !self.birthplace.is_here() {
-            // The threads do not exist in a child, and may have held any lock when it was made.
+            // The threads do not exist in a child, and may have held any lock at the fork.
             std::mem::forget(std::mem::take(&mut self.threads));
         }
     }
 }
 
-/// A descriptor that may be, or contain, what others have sent.
+/// A descriptor that another user has sent, or a socket that may contain such descriptors.
 #[derive(Debug)]
 pub(crate) struct Foreign {
     fd: Arc<GuardedFd>,
     user: User,
-    /// Closing it cannot take long.
+    /// True if closing it cannot block.
     harmless: bool,
     connection: bool,
     blocking_tasks: Arc<BlockingTasks>,
 }
 
 impl Foreign {
-    /// A socket of this process's own, at whose other end is `user`.
+    /// Wraps a socket of this process whose other end belongs to `user`.
     pub(crate) fn connection(
         fd: GuardedFd,
         user: User,
@@ -145,7 +146,7 @@ impl Foreign {
         Self::received(fd, self.user, &self.blocking_tasks)
     }
 
-    /// A copy of one of this process's own.
+    /// Copies a descriptor of this process.
     #[cfg(test)]
     pub(crate) fn copy_of(fd: impl AsFd) -> Self {
         let copy = fd.as_fd().try_clone_to_owned().unwrap();
@@ -162,17 +163,17 @@ impl Foreign {
         self.harmless
     }
 
-    /// From now on the other end can send descriptors.
+    /// Notes that the other end can send descriptors from now on.
     pub(crate) fn is_open_to_descriptors(&mut self) {
         self.harmless = self.user.is_trusted();
     }
 
-    /// It was looked at, and is of a kind whose close never blocks.
+    /// Notes that it was checked, and is of a kind whose close never blocks.
     pub(crate) fn is_no_threat(&mut self) {
         self.harmless = true;
     }
 
-    /// Does something with a connection on the thread of the user at its other end.
+    /// Runs a task with the connection on the thread of the user at its other end.
     pub(crate) fn apart(&self, task: impl FnOnce(Self) + Send + 'static) {
         let same = Self {
             fd: Arc::clone(&self.fd),
@@ -202,8 +203,8 @@ impl Drop for Foreign {
             let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
             let _ = epoll::delete(&self.blocking_tasks.epoll, &self.fd);
         }
-        // In its place anything that outlives this: which of two references is dropped last must
-        // not depend on threads.
+        // Replaced by something that outlives this value: it must not depend on thread timing which
+        // of two references is dropped last.
         let fd = std::mem::replace(&mut self.fd, Arc::clone(&self.blocking_tasks.epoll));
         self.blocking_tasks.run(self.user, move || drop(fd));
     }

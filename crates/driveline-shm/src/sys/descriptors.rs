@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Open descriptors of this process: the limit, how many are free, and how many are kept for
-//! endpoints that exist.
+//! Open descriptors of this process: the limit, the number of free ones, and the number kept for
+//! existing endpoints.
 //!
-//! An endpoint that cannot be matched is of no use. So a new one is refused while the free
-//! descriptors would not suffice for the first match of each that exists, and further matches do
-//! not take what those first matches need.
+//! An endpoint that cannot be matched is useless. So a new endpoint is refused if the free
+//! descriptors would not suffice for the first match of each existing endpoint. Further matches do
+//! not use the descriptors kept for first matches.
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,8 +12,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, Once};
 
-/// Descriptors kept for what is open for a moment: looks through the directory, pages in passing,
-/// tools, cgroup files.
+/// Descriptors kept for temporary use: scans of the directory, pages being passed on, tools, cgroup
+/// files.
 const SPARE: usize = 16;
 /// Descriptors of a participant with its first endpoint: commands, epoll, hints, tools, and one in
 /// reserve.
@@ -24,15 +24,15 @@ pub(crate) const OF_PUBLISHER: usize = 2;
 pub(crate) const FIRST_OF_PUBLISHER: usize = 2;
 /// Descriptor of a subscription's first match: the connection.
 pub(crate) const FIRST_OF_SUBSCRIPTION: usize = 1;
-/// Descriptors to accept one more connection, besides its own: the page temporarily, and a wake
-/// word.
+/// Descriptors to accept one more connection, in addition to its own: temporarily the page, and a
+/// wake word.
 const ACCEPTING: usize = 2;
 /// Descriptors to dial one more publisher: connection, page, and temporarily segment and wake word.
 const DIALLING: usize = 4;
 
-/// Sum of what is kept, over all participants of this process.
+/// Sum of kept descriptors over all participants of this process.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
-/// Held from a look at the free descriptors until what they are wanted for is counted.
+/// Held from the check of the free descriptors until the wanted ones are counted.
 static DECISION: Mutex<()> = Mutex::new(());
 
 /// Raises the soft limit on open descriptors to the hard limit, once per process. A failure leaves
@@ -82,7 +82,7 @@ impl DescriptorShortage {
     }
 }
 
-/// The present numbers, after a call has failed.
+/// Returns the present numbers, after a call has failed.
 pub(crate) fn shortage() -> DescriptorShortage {
     present()
 }
@@ -99,7 +99,7 @@ fn present() -> DescriptorShortage {
     }
 }
 
-/// Number of open descriptors. A process that cannot find out is not short of any.
+/// Returns the number of open descriptors; 0 if it cannot be read, so that nothing is refused.
 fn open_descriptors() -> u64 {
     const PATH: &str = "/proc/self/fd";
     // Linux 6.2 gives the number as the size of the directory; before, the size is 0.
@@ -156,7 +156,8 @@ impl ForFirstMatch {
         Self { count, kept: AtomicBool::new(true) }
     }
 
-    /// Keeps them while the endpoint is unmatched, and no longer. One thread at a time.
+    /// Keeps the descriptors if the endpoint is unmatched, else releases them. One thread at a
+    /// time.
     pub(crate) fn keep_if(&self, unmatched: bool) {
         match (self.kept.swap(unmatched, Relaxed), unmatched) {
             (false, true) => {
@@ -203,7 +204,7 @@ pub(crate) fn may_dial() -> Result<(), DescriptorShortage> {
 
 fn further(needed: usize) -> Result<(), DescriptorShortage> {
     let now = present();
-    // The spare ones are there for this; what first matches need is not.
+    // The spare descriptors may be used for this; the ones for first matches may not.
     if now.limit.saturating_sub(now.open) < now.kept - SPARE as u64 + needed as u64 {
         Err(now)
     } else {

@@ -21,13 +21,13 @@ pub(crate) struct Directory {
     shared: bool,
 }
 
-/// A stamp that changes when entries come or go.
+/// A stamp that changes when entries are added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Stamp(i64, u32, u32);
 
 impl Directory {
     /// Opens or creates the configured directory, or that of the default domain. This user's own
-    /// are checked more strictly than directories shared by several users.
+    /// directories are checked more strictly than directories shared by several users.
     pub(crate) fn open(configured: Option<&Path>) -> Result<Self, OpenError> {
         let path =
             configured.map_or_else(|| domain::directory(None), |path| Ok(path.to_owned()))?;
@@ -74,7 +74,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// As [`Directory::open`], where there is one: makes nothing.
+    /// As [`Directory::open`], but creates nothing; `None` if there is no directory.
     pub(crate) fn open_for_looking(path: &Path) -> Result<Option<Self>, OpenError> {
         match Self::checked(path, Self::open_at) {
             Ok(directory) => Ok(Some(directory)),
@@ -87,7 +87,7 @@ impl Directory {
         }
     }
 
-    /// Opens with `open`, and this user's own as such.
+    /// Opens a directory with `open`, with stricter checks for this user's own.
     fn checked(
         path: &Path,
         open: fn(&Path, Option<u32>) -> Result<Self, OpenError>,
@@ -105,8 +105,8 @@ impl Directory {
                      DRIVELINE_DOMAIN_DIR",
             });
         }
-        // In a directory where everybody may create names, the parent must be proven ours before it
-        // is used.
+        // In a directory where every user may create names, check first that the parent is this
+        // user's own.
         open(&parent, Some(user.uid()))?;
         open(path, Some(user.uid()))
     }
@@ -225,13 +225,14 @@ impl Directory {
         Ok(Stamp(s.stx_mtime.tv_sec, s.stx_mtime.tv_nsec, s.stx_nlink))
     }
 
-    /// Returns true if it has no name any more, so that no other process can enter.
+    /// Returns true if the directory has no name any more, so that no other process can enter.
     pub(crate) fn is_removed(&self) -> bool {
         fstat(&self.fd).is_ok_and(|s| s.st_nlink == 0)
     }
 
-    /// After its removal: goes on in the directory that is at its place now. One of this user's
-    /// alone is made if need be; who makes one for several knows best how.
+    /// After the directory's removal, continues in the directory that is at its path now. A
+    /// directory of this user alone is created if necessary. One for several users is not: only its
+    /// owner knows the right mode.
     pub(crate) fn reopen(&self) -> Result<(), String> {
         if self.shared && !self.path.exists() {
             return Err("it was made for several users, so make it again with its mode".into());
@@ -281,7 +282,8 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a directory with its group and mode: under another name, so that it never has others.
+/// Creates a directory with its group and mode. It is created under another name, so that it never
+/// exists with a wrong mode under its own.
 fn create_for_group(path: &Path, group: u32, mode: u32) -> io::Result<()> {
     let id = driveline_types::EndpointId::random()?;
     let temporary = path.with_file_name(format!(".driveline-{id}"));
@@ -327,11 +329,11 @@ pub(crate) struct Names {
 pub(crate) enum Kind {
     /// A publisher's listening socket; with the topic's id.
     Publisher(u64),
-    /// A participant's datagram socket for hints to look again.
+    /// A participant's datagram socket for hints.
     Rescan,
     /// A participant's listening socket for tools.
     Info,
-    /// A socket on its way to its final name.
+    /// A socket that gets its final name soon.
     Temporary,
 }
 
@@ -355,7 +357,7 @@ impl Name {
         Ok(Self { kind, text })
     }
 
-    /// Understands a name, or not.
+    /// Parses a name; `None` if it is not of Driveline's form.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let hex = |s: &str, len: usize| {
             s.len() == len && s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))

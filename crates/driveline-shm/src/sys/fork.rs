@@ -3,7 +3,7 @@
 //!
 //! A page with `MADV_WIPEONFORK` holds a number that handles compare (one load); in a child it
 //! reads zero, for every kind of fork. Descriptors are listed, and a `pthread_atfork` handler
-//! closes them in the child, so that peers see the parent's death although the child lives.
+//! closes them in the child, so that peers detect the parent's death although the child lives.
 //! Mappings, which the child does not inherit, are listed as well and replaced by zeros: references
 //! into samples from before the fork can be read without harm.
 #![allow(unsafe_code, reason = "C calls about fork and descriptors")]
@@ -16,7 +16,7 @@ use std::sync::atomic::{
 };
 
 static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
-/// Copied by fork, unlike the page: the child goes on counting where the parent was.
+/// Copied by fork, unlike the page: the child continues the parent's numbers.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 fn page() -> Option<&'static AtomicU32> {
@@ -44,7 +44,7 @@ fn page() -> Option<&'static AtomicU32> {
     })
 }
 
-/// The process in which something was made.
+/// The process in which an object was created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Birthplace {
     page: &'static AtomicU32,
@@ -52,7 +52,7 @@ pub(crate) struct Birthplace {
 }
 
 impl Birthplace {
-    /// This process.
+    /// Returns the mark of this process.
     pub(crate) fn here() -> io::Result<Self> {
         let page = page().ok_or_else(|| {
             io::Error::other(
@@ -64,7 +64,7 @@ impl Birthplace {
             return Ok(Self { page, generation: seen });
         }
         let fresh = GENERATION.fetch_add(1, Relaxed).wrapping_add(1).max(1);
-        // Two threads may come here at once; the first number stays.
+        // Two threads may run this at once; the first number stays.
         let generation =
             page.compare_exchange(0, fresh, Relaxed, Relaxed).map_or_else(|other| other, |_| fresh);
         Ok(Self { page, generation })
@@ -94,8 +94,8 @@ static MAPPINGS: [Listed; LISTED] =
     [const { Listed { start: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; LISTED];
 static MAPPING_HINT: AtomicUsize = AtomicUsize::new(0);
 
-/// The place of a mapping in the list, which a forked child has zeros instead of. Drop it before
-/// the mapping is gone.
+/// Entry of a mapping in the list; in a forked child, zeros replace the mapping. Drop it before the
+/// mapping is removed.
 #[derive(Debug)]
 pub(crate) struct ZerosInChild {
     entry: usize,
@@ -126,7 +126,8 @@ impl Drop for ZerosInChild {
     }
 }
 
-/// Maps zeros where the parent has shared memory. Nothing lies there: it would be left alone.
+/// Maps zeros where the parent has shared memory. If anything else is mapped there, it is not
+/// replaced.
 fn map_zeros(start: usize, len: usize) {
     let flags =
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
@@ -179,8 +180,7 @@ impl GuardedFd {
         Ok(Self { fd, entry, birthplace })
     }
 
-    /// Stands for what another descriptor stands for, from now on and in one step, with the number
-    /// that it has.
+    /// Replaces the file behind this descriptor by that of another, atomically; the number stays.
     pub(crate) fn become_copy_of(&self, other: &Self) -> io::Result<()> {
         // SAFETY: both are open and owned here; a concurrent user of the number sees either the old
         // or the new file.

@@ -9,7 +9,7 @@ use rustix::time::{ClockId, Timespec};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 
-/// Most words that `futex_waitv` takes.
+/// Maximum number of words that `futex_waitv` takes.
 pub(crate) const MAX_WORDS: usize = 128;
 
 /// Sharing of a word between processes.
@@ -34,12 +34,12 @@ fn timespec(t: MonotonicNs) -> Timespec {
 
 /// Wakes at most `count` sleepers.
 pub(crate) fn wake(word: &AtomicU32, scope: Scope, count: u32) {
-    // It fails for addresses that are no memory, which a reference excludes.
+    // It fails only for invalid addresses, which a reference excludes.
     let _ = futex::wake(word, flags(scope), count);
 }
 
 /// Sleeps while `word` is `expected`, until woken or until `deadline`. May return early; the caller
-/// looks again.
+/// checks again.
 pub(crate) fn wait(word: &AtomicU32, scope: Scope, expected: u32, deadline: Option<MonotonicNs>) {
     // FUTEX_WAIT's time-out is relative; the bitset form takes an absolute one on CLOCK_MONOTONIC.
     let at = deadline.map(timespec);
@@ -68,7 +68,7 @@ impl WaitList {
     }
 
     /// Sleeps while every word has its expected value, until one is woken or until `deadline`. At
-    /// most [`MAX_WORDS`]; needs [`have_waitv`]. May return early; the caller looks again.
+    /// most [`MAX_WORDS`]; needs [`have_waitv`]. May return early; the caller checks again.
     pub(crate) fn wait_any<'a>(
         &mut self,
         words: impl Iterator<Item = Word<'a>>,

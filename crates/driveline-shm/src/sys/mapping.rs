@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Mapped shared memory, seen only through atomics and checked byte ranges.
+//! Mapped shared memory, accessed only through atomics and checked byte ranges.
 #![allow(unsafe_code, reason = "this is where memory is mapped")]
 
 use super::fork::{Birthplace, ZerosInChild};
@@ -10,17 +10,17 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 const PAGE: usize = 4096;
-/// Below this a thread costs more than it saves.
+/// For fewer bytes, a thread costs more than it saves.
 const BYTES_PER_POPULATING_THREAD: usize = 8 << 20;
-/// More do not help: clearing memory is bound by its bandwidth.
+/// More threads do not help: clearing memory is limited by its bandwidth.
 const MAX_POPULATING_THREADS: usize = 4;
 
 /// Access of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Only its own objects.
+    /// For objects of this process only.
     ReadWrite,
-    /// A peer's.
+    /// For objects of a peer.
     ReadOnly,
 }
 
@@ -110,7 +110,7 @@ impl Mapping {
                 }
                 Ok(())
             }
-            // What a fault would answer with a signal.
+            // The case in which a page fault would raise a signal.
             Err(rustix::io::Errno::FAULT) => Err(io::Error::new(
                 io::ErrorKind::OutOfMemory,
                 "the kernel has no memory to back the segment",
@@ -127,8 +127,8 @@ impl Mapping {
 
     #[inline]
     fn at(&self, offset: usize, len: usize, align: usize) -> *mut u8 {
-        // Layouts are validated when they come in; this makes a mistake in them a panic instead of
-        // a stray access.
+        // Layouts are validated when they are received. This check turns a mistake into a panic
+        // instead of a stray access.
         assert!(
             offset.is_multiple_of(align) && offset <= self.len && len <= self.len - offset,
             "outside of the mapping"
@@ -202,27 +202,29 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len, 1), len) }
     }
 
-    /// Asks for the cache line at `offset` to be on its way, to be written: readers that have it
-    /// lose it now and not when the first store waits for it.
+    /// Prefetches the cache line at `offset` for writing: readers that have it lose it now, not
+    /// when the first store waits for it.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, offset: usize) {
-        // No pointer to be used: it need not be checked.
+        // The pointer is not dereferenced, so it need not be checked.
         let p = self.start.as_ptr().wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as for `prefetch`; processors that do not know the instruction take it for none.
         // The intrinsic becomes an ordinary prefetch unless the whole program is compiled for newer
         // processors.
         unsafe {
-            std::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly));
+            std::arch::asm!(
+                "prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly)
+            );
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = p;
     }
 
-    /// Asks for the cache line at `offset` to be on its way.
+    /// Prefetches the cache line at `offset`.
     #[inline]
     pub(crate) fn prefetch(&self, offset: usize) {
-        // No pointer to be used: it need not be checked.
+        // The pointer is not dereferenced, so it need not be checked.
         let p = self.start.as_ptr().wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch reads nothing architecturally and cannot fault; SSE is part of x86_64.
@@ -237,7 +239,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.birthplace.is_here() {
-            // Before the memory goes: a child must not put zeros where something else lies by then.
+            // Before the memory is unmapped: a child must not map zeros where something else is
+            // mapped by then.
             self.zeros_in_child = None;
             // SAFETY: mapped in `new` with this length, unmapped only here; nothing borrowed from
             // `self` is left.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sealed anonymous memory: made here, or received and checked.
+//! Sealed anonymous memory: created here, or received and checked.
 
 use super::blocking_tasks::Foreign;
 use super::fork::GuardedFd;
@@ -17,12 +17,12 @@ use std::os::fd::AsFd;
 const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
-/// Makes a memfd of `len` bytes, reserved and prefaulted, mapped read-write here and nowhere else
-/// ever.
+/// Creates a memfd of `len` bytes, reserved and prefaulted. It is mapped read-write here, and
+/// cannot be mapped so anywhere else.
 pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)> {
     // NOEXEC_SEAL would be right, but kernels before 6.3 refuse the flag.
     let fd = GuardedFd::new(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?)?;
-    // The kernel answers a greater one with SIGXFSZ, which ends the process.
+    // For a greater length the kernel sends SIGXFSZ, which ends the process.
     if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|l| *l < len as u64) {
         return Err(io::Error::other(format!(
             "{len} bytes are more than this process's limit on file size of {limit}: raise it \
@@ -43,7 +43,7 @@ pub(crate) fn open(fd: &mut Foreign, len: usize) -> io::Result<Mapping> {
     Mapping::new(&*fd, len, Mode::ReadOnly)
 }
 
-/// Refuses what is not sealed, has another length, or has holes.
+/// Refuses memory that is not sealed, has another length, or has holes.
 pub(crate) fn check(fd: impl AsFd, len: usize) -> io::Result<()> {
     check_seals(&fd)?;
     check_size(&fd, len)
@@ -53,8 +53,8 @@ fn bad(text: String) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
-/// Sealed objects are memfds (or tmpfs files, which come sealed against sealing): nothing that
-/// could block a fault.
+/// Sealed objects are memfds (or tmpfs files, which are created sealed against sealing), so a page
+/// fault cannot block.
 fn check_seals(fd: impl AsFd) -> io::Result<()> {
     let seals = fcntl_get_seals(fd)?;
     if seals.contains(SEALS) {

@@ -56,8 +56,8 @@ fn read(proc: &Path, cgroups: &Path) -> AvailableMemory {
         } else {
             continue;
         };
-        // Inside a container the path is often not below its own mount: the mount's root is looked
-        // at in any case.
+        // Inside a container the path is often not below the mount. The root of the mount is read
+        // in any case.
         let mut dir: PathBuf = root.join(path.trim_start_matches('/'));
         loop {
             let number = |name: &str| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! On which NUMA node memory is, and where new memory comes from.
+//! NUMA nodes of memory, and the preferred node of new memory.
 #![allow(unsafe_code, reason = "system calls that rustix does not have")]
 
 use std::collections::BTreeMap;
@@ -7,26 +7,26 @@ use std::fs;
 use std::io;
 
 const PAGE: u64 = 4096;
-/// Pages asked for in one system call.
+/// Number of pages queried in one system call.
 const BATCH: usize = 512;
-/// Pages of one mapping that are asked for, evenly spread.
+/// Maximum number of pages of one mapping that are queried, evenly spread.
 const PAGES_ASKED: u64 = 4096;
 /// Nodes that a mask of the kernel can name.
 const NODE_BITS: usize = 1024;
 /// `MPOL_PREFERRED`: from this node, and from others when it has no memory.
 const PREFERRED: libc::c_ulong = 1;
 
-/// Where the pages of this process's segments are.
+/// NUMA nodes of the pages of this process's segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentPlacement {
-    /// Pages that were asked for, by node. Of a large segment, 4096 pages are asked for.
+    /// Number of queried pages by node. Of a large segment, 4096 pages are queried.
     pub pages: BTreeMap<u32, u64>,
-    /// Pages that the kernel says nothing of.
+    /// Number of pages for which the kernel reports no node.
     pub unknown: u64,
 }
 
-/// Returns the NUMA nodes of this machine; `[0]` where the kernel has none. Reads a file and
-/// allocates.
+/// Returns the NUMA nodes of this machine; `[0]` if the kernel has no NUMA support. Reads a file
+/// and allocates.
 #[must_use]
 pub fn numa_nodes() -> Vec<u32> {
     let text = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
@@ -51,8 +51,8 @@ fn numbers(list: &str) -> impl Iterator<Item = u32> {
     list.split(',').filter_map(range).flatten().take(4096)
 }
 
-/// Has memory that the calling thread, and threads that it starts from now on, touches first come
-/// from `node`, and from other nodes only when that one has none left.
+/// Sets the preferred node of memory that the calling thread, and threads that it starts from now
+/// on, touch first. Other nodes are used only when `node` has no free memory.
 ///
 /// # Errors
 /// Those of `set_mempolicy`: no such node, or a container that forbids the call.
@@ -72,8 +72,8 @@ pub fn prefer_numa_node(node: u32) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks the kernel on which nodes the segments are that this process writes: of its publishers and
-/// of what its subscriptions pin. Reads a file and allocates.
+/// Asks the kernel for the nodes of the segments that this process writes: its publishers' segments
+/// and its subscriptions' pages. Reads a file and allocates.
 ///
 /// # Errors
 /// Those of reading `/proc/self/maps` and of `move_pages`.
@@ -88,7 +88,7 @@ pub fn segment_placement() -> io::Result<SegmentPlacement> {
             for node in nodes_of(batch)? {
                 match u32::try_from(node) {
                     Ok(node) => *found.pages.entry(node).or_default() += 1,
-                    // A negative error: the page is not there.
+                    // A negative error number: the page is not present.
                     Err(_) => found.unknown += 1,
                 }
             }

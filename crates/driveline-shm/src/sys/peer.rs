@@ -15,7 +15,7 @@ const ALL_USERS: u64 = u32::MAX as u64;
 /// A user, as this user namespace sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum User {
-    /// One user, and always the same.
+    /// One certain user.
     Known(u32),
     /// Any user without a name in this user namespace: the kernel shows all of them as this number.
     /// Not equal to itself, because two of them may differ.
@@ -26,7 +26,7 @@ impl User {
     /// Sender of datagrams without credentials.
     pub(crate) const UNKNOWN: Self = Self::Nameless(u32::MAX);
 
-    /// The user that a number from the kernel stands for here and now.
+    /// Returns the user for a number from the kernel.
     pub(crate) fn of(uid: u32) -> Self {
         if uid == overflow_uid() && !everybody_has_a_name() {
             Self::Nameless(uid)
@@ -47,7 +47,7 @@ impl User {
         }
     }
 
-    /// Remedy that permits this user's end at an end of this process.
+    /// Returns the remedy that permits this user's endpoint at one of this process.
     pub(crate) fn remedy(self) -> String {
         match (self, Self::own()) {
             (Self::Known(uid), Self::Known(own)) => format!(
@@ -60,7 +60,7 @@ impl User {
         }
     }
 
-    /// Returns true for users with power over this process anyway: its own user, and root.
+    /// Returns true for users that have power over this process anyway: its own user, and root.
     pub(crate) fn is_trusted(self) -> bool {
         !crate::fault::is_switched_on("distrust")
             && (self.is_surely(Self::own()) || self == Self::Known(0))
@@ -105,16 +105,16 @@ fn names_everybody(map: &str) -> bool {
     counts.sum::<Option<u64>>().is_some_and(|n| n >= ALL_USERS)
 }
 
-/// The process at the other end of a connected Unix socket when it connected or listened, as the
-/// kernel says.
+/// The process at the other end of a connected Unix socket when it connected or listened, from the
+/// kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerUser {
     /// Its effective user, as this user namespace numbers it.
     pub uid: u32,
     /// True if it is certainly this process's own user, or root.
     pub trusted: bool,
-    /// Its process id, where this PID namespace has one for it. For people: process ids are used
-    /// again.
+    /// Its process id, if this PID namespace has one for it. For texts only: process ids are
+    /// reused.
     pub pid: Option<u32>,
 }
 
@@ -122,7 +122,7 @@ impl PeerUser {
     /// Reads it from a connected socket. Does not block.
     ///
     /// # Errors
-    /// If the descriptor is no Unix socket.
+    /// If the descriptor is not a Unix socket.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let user = user(&socket)?;
         Ok(Self { uid: user.uid(), trusted: user.is_trusted(), pid: process(&socket) })
@@ -134,8 +134,8 @@ pub(crate) fn user(socket: impl AsFd) -> io::Result<User> {
     credentials(socket).map(|cred| User::of(cred.uid))
 }
 
-/// Process of the peer when it connected (or listened), where this process can name it: for people.
-/// It decides nothing, since the kernel says 0 across PID namespaces, and numbers come again.
+/// Process of the peer when it connected (or listened), if this process can name it. For texts
+/// only: the kernel reports 0 across PID namespaces, and process ids are reused.
 pub(crate) fn process(socket: impl AsFd) -> Option<u32> {
     credentials(socket).ok().and_then(|cred| u32::try_from(cred.pid).ok()).filter(|pid| *pid > 0)
 }
@@ -169,8 +169,8 @@ mod tests {
     fn only_a_complete_user_map_is_trusted() {
         assert!(names_everybody("         0          0 4294967295\n"));
         assert!(names_everybody("0 1 1\n1 0 1\n2 2 4294967293\n"));
-        // The second is what a container of the usual kind has: its 65534 is one user, and all
-        // strangers as well.
+        // The second is the map of a usual container: its 65534 is one user, and stands for all
+        // unmapped users as well.
         for partial in
             ["", "0 1000 1\n", "0 100000 65536\n", "0 0 4294967294\n", "0 0\n", "0 0 x\n"]
         {

@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-/// Most descriptors in one message.
+/// Maximum number of descriptors in one message.
 pub(crate) const MAX_FDS: usize = 2;
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 const BACKLOG: i32 = 512;
@@ -32,7 +32,7 @@ fn new(kind: SocketType) -> io::Result<GuardedFd> {
     GuardedFd::new(socket_with(AddressFamily::UNIX, kind, FLAGS, None)?)
 }
 
-/// `SO_PASSRIGHTS` (Linux 6.16): whether others may send descriptors at all. If not, their attempt
+/// `SO_PASSRIGHTS` (Linux 6.16): permits peers to send descriptors. Without it, their attempt
 /// fails.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
@@ -56,12 +56,13 @@ pub(crate) fn take_descriptors(socket: impl AsFd, take: bool) -> bool {
     }
 }
 
-/// A socket bound, given its mode, listening, and only then visible under its final name.
+/// Creates a listening socket with its mode. It becomes visible under its final name only when it
+/// listens.
 pub(crate) fn listen_at(dir: &Directory, name: &Name, mode: u32) -> io::Result<GuardedFd> {
     publish_name(dir, name, mode, SocketType::SEQPACKET)
 }
 
-/// A datagram socket visible under its name.
+/// Creates a datagram socket under its name.
 pub(crate) fn datagram_at(dir: &Directory, name: &Name, mode: u32) -> io::Result<GuardedFd> {
     publish_name(dir, name, mode, SocketType::DGRAM)
 }
@@ -74,7 +75,7 @@ fn publish_name(
 ) -> io::Result<GuardedFd> {
     let socket = new(kind)?;
     if !matches!(name.kind, Kind::Publisher(_)) {
-        // Only HELLO comes with one. Inherited by connections.
+        // Only HELLO contains descriptors. Connections inherit the setting.
         take_descriptors(&socket, false);
     }
     let temporary = Name::random(Kind::Temporary)?;
@@ -101,16 +102,16 @@ fn publish_name(
 pub(crate) enum ConnectError {
     /// Its owner is dead.
     Dead,
-    /// Its owner lives but has no time: try again.
+    /// Its owner lives but is busy: try again.
     Busy,
-    /// This user may not.
+    /// This user has no permission.
     Denied,
     /// Anything else.
     Other(io::Error),
 }
 
-/// Connects to a listening socket without waiting. The connection takes no descriptors yet, if the
-/// kernel knows how.
+/// Connects to a listening socket without waiting. The connection accepts no descriptors yet, if
+/// the kernel supports that.
 pub(crate) fn dial(
     dir: &Directory,
     name: &str,
@@ -153,7 +154,7 @@ pub(crate) fn is_dead(dir: &Directory, name: &Name, blocking_tasks: &Arc<Blockin
     take_descriptors(&probe, false);
     match connect(&probe, &address) {
         Ok(()) => {
-            // It is not what its name says, and may have sent something already.
+            // It is not of the type in its name, and may have sent something already.
             drop(Foreign::connection(probe, User::UNKNOWN, blocking_tasks));
             false
         }
@@ -203,8 +204,8 @@ pub(crate) fn turn_away(listener: impl AsFd, blocking_tasks: &Arc<BlockingTasks>
 /// Sends one message with descriptors, whole or not at all.
 pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     if message.len() > 64 * 1024 {
-        // The default buffer holds what every system allows; long schemas need more. Refused above
-        // the system's limit.
+        // The default buffer is the system's; long schemas need more. Refused above the system's
+        // limit.
         let _ = sockopt::set_socket_send_buffer_size(&socket, 2 * MAX_MESSAGE_LEN);
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -249,15 +250,15 @@ pub(crate) fn receive(socket: &Foreign, buffer: &mut [u8]) -> io::Result<Receive
             RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
         )
     };
-    // A peer that hangs up without having read everything causes this error, once; its messages
-    // come after it.
+    // A peer that hangs up without having read everything causes this error once. Its messages
+    // follow.
     let got = match take().or_else(|e| if e == Errno::CONNRESET { take() } else { Err(e) }) {
         Ok(got) => got,
         Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
         Err(Errno::CONNRESET | Errno::PIPE) => return Ok(Received::Closed),
         Err(e) => return Err(e.into()),
     };
-    // Dropping what is not kept closes it.
+    // Dropped descriptors are closed.
     let mut fds = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {

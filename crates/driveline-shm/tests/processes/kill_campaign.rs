@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many kills next to 1 to 16 readers and several publishers: at moments of chance, and at each step
-//! of the protocol. `make test` makes some, `make measure` ten thousand (`DRIVELINE_KILLS`).
+//! Many kills next to 1 to 16 readers and several publishers: at moments of chance, and at each
+//! step of the protocol. `make test` makes some, `make measure` ten thousand (`DRIVELINE_KILLS`).
 //!
 //! Each bystander checks every payload: a torn sample ends it, and the test.
 

@@ -9,8 +9,8 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Most fields that a plain type may have after flattening, and as many again in the element of its
-/// trailing array.
+/// Maximum number of fields of a plain type after flattening, and of the element of its trailing
+/// array.
 pub const MAX_FIELDS: usize = 256;
 
 const FIRST_LINE: &str = "driveline plain 1";
@@ -171,9 +171,10 @@ impl PlainLayout {
         self.size.next_multiple_of(TAIL_ALIGN)
     }
 
-    /// Says what first differs from `other` (the subscription's), or `None` if nothing does.
+    /// Returns a text about the first difference from `other` (the subscription's); `None` if there
+    /// is none.
     ///
-    /// Fields come before sizes, because a field that differs is the reason of a size that differs.
+    /// Fields are compared before sizes, because a different field causes a different size.
     #[must_use]
     pub fn first_difference(&self, other: &PlainLayout) -> Option<String> {
         if self.name != other.name {
@@ -438,7 +439,7 @@ impl<'a> Lines<'a> {
         Ok((name.to_owned(), size, align))
     }
 
-    /// Reads field lines until another one comes, and returns that one.
+    /// Reads field lines up to the next line of another kind, and returns that line.
     fn fields(
         &mut self,
         word: &str,

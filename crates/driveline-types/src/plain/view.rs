@@ -20,10 +20,10 @@ pub enum PayloadError {
         type_name: &'static str,
         /// Length of the payload in bytes.
         len: usize,
-        /// Least length in bytes.
+        /// Minimum length in bytes.
         min: usize,
     },
-    /// Longer than what is to lie there, such as a type without a trailing array.
+    /// Longer than the type, for example one without a trailing array.
     #[error(
         "a payload of {len} bytes is too long for plain type '{type_name}', which takes {size} \
          bytes here"
@@ -49,7 +49,7 @@ pub enum PayloadError {
         /// Size of an element in bytes.
         element: usize,
     },
-    /// The bytes do not lie where the type may lie.
+    /// The address of the bytes is not aligned for the type.
     #[error(
         "a payload of plain type '{type_name}' lies at an address that is no multiple of {align}: \
          copy it into memory aligned to 64 bytes first"
@@ -68,7 +68,7 @@ pub enum PayloadError {
     TooLong {
         /// The type.
         type_name: &'static str,
-        /// Elements asked for.
+        /// Number of requested elements.
         count: usize,
     },
 }
@@ -85,8 +85,8 @@ fn tail_offset<T: Plain>() -> usize {
 /// types without one).
 ///
 /// # Errors
-/// [`PayloadError::TooLong`] if the length exceeds `isize::MAX`, or a count other than 0 is given to a type without a
-/// trailing array.
+/// [`PayloadError::TooLong`] if the length exceeds `isize::MAX`, or a count other than 0 is given
+/// to a type without a trailing array.
 pub fn payload_len<T: Plain>(tail_count: usize) -> Result<usize, PayloadError> {
     let too_long = PayloadError::TooLong { type_name: T::NAME, count: tail_count };
     if !has_tail::<T>() && tail_count != 0 {
@@ -136,7 +136,7 @@ impl<T: Plain> Clone for PlainRef<'_, T> {
 impl<T: Plain> Copy for PlainRef<'_, T> {}
 
 impl<'a, T: Plain> PlainRef<'a, T> {
-    /// Looks at `payload` as a `T`.
+    /// Views `payload` as a `T`.
     ///
     /// # Errors
     /// [`PayloadError`] if the length or the alignment does not fit. The contents always do.
@@ -160,13 +160,12 @@ impl<'a, T: Plain> PlainRef<'a, T> {
         self.head
     }
 
-    /// The head, read once. A payload of another process can change while it is looked at, if that
-    /// process is hostile or broken: a number that is checked and then used has to come from one
-    /// copy, and so has text.
+    /// Returns a copy of the head, read once. A hostile or broken process can change its payload
+    /// while it is read: check and use numbers and texts of one copy.
     #[must_use]
     pub fn copy_head(&self) -> T {
-        // Nor may the compiler read the payload again where the copy is used, as it would like to:
-        // it believes that what is behind a shared reference cannot change.
+        // Keeps the compiler from reading the payload again where the copy is used: it assumes that
+        // memory behind a shared reference does not change.
         std::hint::black_box(*self.head)
     }
 
@@ -194,9 +193,9 @@ pub struct PlainMut<'a, T: Plain> {
 }
 
 impl<'a, T: Plain> PlainMut<'a, T> {
-    /// Looks at `payload`, of a length from [`payload_len`], as a `T`, and zeroes the gap between
-    /// head and trailing array. Head and array keep the bytes that are there, which may be those of
-    /// an earlier sample.
+    /// Views `payload`, of a length from [`payload_len`], as a `T`, and zeroes the gap between head
+    /// and trailing array. Head and array keep their present bytes, which may be an earlier
+    /// sample's.
     ///
     /// # Errors
     /// [`PayloadError`] if the length or the alignment does not fit.
@@ -210,7 +209,7 @@ impl<'a, T: Plain> PlainMut<'a, T> {
         Ok(Self { head, tail })
     }
 
-    /// [`new`](Self::new), then copies `head` and `tail` in.
+    /// Like [`new`](Self::new), and copies `head` and `tail` in.
     ///
     /// # Errors
     /// [`PayloadError`] if the length or the alignment does not fit.

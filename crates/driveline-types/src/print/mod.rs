@@ -20,8 +20,17 @@
 //!     .unwrap();
 //!     out
 //! };
-//! assert_eq!(print(Style::Text), "name: \"a\\t\"… (3 in all)\nposition: [0.5, 1.0, … (3 in all)]\n");
-//! assert_eq!(print(Style::Json), r#"{"name":{"length":3,"head":"a\t"},"position":{"length":3,"head":[0.5,1.0]}}"#);
+//! assert_eq!(
+//!     print(Style::Text),
+//!     "name: \"a\\t\"… (3 in all)\nposition: [0.5, 1.0, … (3 in all)]\n"
+//! );
+//! assert_eq!(
+//!     print(Style::Json),
+//!     concat!(
+//!         r#"{"name":{"length":3,"head":"a\t"},"#,
+//!         r#""position":{"length":3,"head":[0.5,1.0]}}"#,
+//!     )
+//! );
 //! ```
 
 mod plain;
@@ -36,25 +45,25 @@ use thiserror::Error;
 /// Purpose of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// A line for each member, what is in it indented.
+    /// One line for each member, with nested members indented.
     Text,
-    /// One JSON value without line feeds. Numbers without an end are the texts `NaN`, `Infinity`
-    /// and `-Infinity`; what was shortened is an object of `length` and `head`, and a message that
-    /// is not shown at all one of `not_shown`.
+    /// One JSON value without line feeds. Numbers that are not finite are the texts `NaN`,
+    /// `Infinity` and `-Infinity`. A shortened value is an object of `length` and `head`, and a
+    /// message that is not shown at all is an object of `not_shown`.
     Json,
 }
 
 /// Limits of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Elements of one list, and characters of one string.
+    /// Maximum number of elements of one list, and of characters of one string.
     pub each: usize,
-    /// Elements of all lists and messages in messages together.
+    /// Maximum number of elements of all lists and of nested messages together.
     pub all: usize,
 }
 
 impl Limits {
-    /// Everything.
+    /// No limits.
     pub const NONE: Self = Self { each: usize::MAX, all: usize::MAX };
 }
 
@@ -65,24 +74,24 @@ impl Default for Limits {
     }
 }
 
-/// Reason why bytes are no sample of their type.
+/// Reason why bytes are not a sample of their type.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SampleError {
     /// A plain type whose payload has a length that it cannot have.
     #[error("{len} bytes, of which {what}; the publisher wrote another type or half a sample")]
     Length {
-        /// Of the payload.
+        /// Length of the payload in bytes.
         len: usize,
         /// Expected content.
         what: String,
     },
-    /// Bytes that are no message of protocol buffers, or one of another type.
+    /// Bytes that are not a protobuf message, or a message of another type.
     #[error(
         "at byte {at}: {what}; the sample is broken, or the sender has another definition of the \
          type"
     )]
     Protobuf {
-        /// From the beginning of the payload.
+        /// Offset from the beginning of the payload, in bytes.
         at: usize,
         /// Mistake at that place.
         what: String,
@@ -107,11 +116,14 @@ macro_rules! scalars {
         }
     )+};
 }
-scalars!(bool => Bool, i8 => Int, i16 => Int, i32 => Int, i64 => Int, u8 => UInt, u16 => UInt, u32 => UInt, u64 => UInt, f32 => F32, f64 => F64);
+scalars!(
+    bool => Bool, i8 => Int, i16 => Int, i32 => Int, i64 => Int, u8 => UInt, u16 => UInt,
+    u32 => UInt, u64 => UInt, f32 => F32, f64 => F64
+);
 
-/// Writes one sample. Names are written as they are: who gives them has checked them. Text of
-/// others is escaped, so that it cannot steer a terminal. Allocates nothing. Errors are those of
-/// what it writes to.
+/// Writes one sample. Names are written unchanged: the caller has checked them. Text of samples is
+/// escaped, so that it cannot control a terminal. Does not allocate. Errors are those of the
+/// output.
 pub struct Printer<'a> {
     out: &'a mut dyn fmt::Write,
     style: Style,
@@ -120,9 +132,9 @@ pub struct Printer<'a> {
     left: usize,
     /// The message that begins now is an element, which was counted.
     granted: bool,
-    /// Messages that are open.
+    /// Number of open messages.
     depth: usize,
-    /// Nothing was written yet in the object of JSON that is open.
+    /// True if nothing was written yet in the open JSON object.
     first: bool,
 }
 
@@ -136,12 +148,12 @@ impl fmt::Debug for Printer<'_> {
 }
 
 impl<'a> Printer<'a> {
-    /// Of a sample that begins with [`Printer::fields`].
+    /// Creates a printer for one sample, which begins with [`Printer::fields`].
     pub fn new(out: &'a mut dyn fmt::Write, style: Style, limits: Limits) -> Self {
         Self { out, style, limits, left: limits.all, granted: false, depth: 0, first: true }
     }
 
-    /// A message: `members` gives its fields, each with a value behind it.
+    /// Writes a message: `members` writes its fields, each name followed by its value.
     ///
     /// # Errors
     /// See the type.
@@ -165,7 +177,7 @@ impl<'a> Printer<'a> {
         self.either("", "}")
     }
 
-    /// A message without any fields.
+    /// Writes a message without fields.
     ///
     /// # Errors
     /// See the type.
@@ -173,7 +185,7 @@ impl<'a> Printer<'a> {
         self.either(if self.depth == 0 { "{}\n" } else { " {}\n" }, "{}")
     }
 
-    /// The name of a field, before its value.
+    /// Writes the name of a field, before its value.
     ///
     /// # Errors
     /// See the type.
@@ -203,7 +215,7 @@ impl<'a> Printer<'a> {
         self.either("\n", "")
     }
 
-    /// Many of them, in a line.
+    /// Writes many numbers or truth values, in a line.
     ///
     /// # Errors
     /// See the type.
@@ -232,7 +244,8 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Many messages or texts: `element` gives the value with this number, from 0.
+    /// Writes a list of messages or texts: `element` writes the value with the given number, from
+    /// 0.
     ///
     /// # Errors
     /// See the type.
@@ -282,7 +295,7 @@ impl<'a> Printer<'a> {
             json_text(self.out, shown)?;
             return self.out.write_str(if is_cut { "}" } else { "" });
         }
-        // What YAML or the eye could take for something else stands in quotes.
+        // Text that YAML or a reader could misinterpret is quoted.
         let plain = text.chars().all(|c| !misleads(c) && c != '"' && c != '\'')
             && text.starts_with(|c: char| c.is_alphabetic() || c == '/' || c == '_')
             && !text.ends_with(' ')
@@ -304,7 +317,7 @@ impl<'a> Printer<'a> {
         if is_cut { writeln!(self.out, "… ({len} in all)") } else { self.out.write_char('\n') }
     }
 
-    /// A remark in the place of a value.
+    /// Writes a remark in place of a value.
     ///
     /// # Errors
     /// See the type.
@@ -323,7 +336,7 @@ impl<'a> Printer<'a> {
         2 * self.depth.saturating_sub(1)
     }
 
-    /// Number of elements shown of `len`.
+    /// Returns the number of elements shown of `len`.
     fn take(&mut self, len: usize) -> usize {
         let shown = len.min(self.limits.each).min(self.left);
         self.left -= shown;
@@ -368,7 +381,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// A text of JSON, in ASCII where a terminal could take it for something else.
+/// Writes a JSON string. Characters that a terminal could misinterpret are escaped.
 fn json_text(out: &mut dyn fmt::Write, text: impl Iterator<Item = char>) -> fmt::Result {
     out.write_char('"')?;
     for c in text {

@@ -5,7 +5,7 @@ use super::{Printer, SampleError, Scalar};
 use crate::plain::{Element, Field, PlainLayout, Primitive};
 use std::fmt;
 
-/// Fixed arrays of so many bytes and more may be text, as `docs/protocols/plain-types.md` has it.
+/// Minimum length of a fixed array of bytes that may be text (`docs/protocols/plain-types.md`).
 const TEXT_FROM: usize = 8;
 
 impl PlainLayout {
@@ -34,11 +34,11 @@ impl PlainLayout {
     }
 
     /// Prints a payload: nested structs and arrays of them as they were before they were flattened.
-    /// Fixed arrays of bytes that hold zero-terminated text are shown as that. What is missing of a
-    /// payload that is none of this type is shown as zeros.
+    /// Fixed arrays of bytes that hold zero-terminated text are shown as that. Missing bytes of a
+    /// payload of another type are shown as zeros.
     ///
     /// # Errors
-    /// Those of what the printer writes to.
+    /// Errors of the printer's output.
     pub fn print(&self, payload: &[u8], p: &mut Printer<'_>) -> fmt::Result {
         p.fields(|p| {
             let all: Vec<Leaf<'_>> =
@@ -98,8 +98,8 @@ fn index(name: &str) -> Option<(&str, &str)> {
     Some(name.split_at(end))
 }
 
-/// Prints fields, those together that lie in one struct. Each level takes a byte of the names at
-/// least, which have at most 200.
+/// Prints fields; fields of one nested struct are printed together. Bounded: each level consumes at
+/// least one byte of the names, which have at most 200.
 fn group(fields: &[Leaf<'_>], bytes: &[u8], p: &mut Printer<'_>) -> fmt::Result {
     let mut left = fields;
     while let Some(first) = left.first() {

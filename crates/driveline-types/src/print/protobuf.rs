@@ -10,11 +10,11 @@ use std::str::FromStr;
 use thiserror::Error;
 
 const FIRST_LINE: &str = "driveline protobuf 1";
-/// Messages may be nested so deep; protobuf's own readers allow 100.
+/// Maximum depth of nested messages; protobuf's own readers allow 100.
 const MAX_DEPTH: usize = 64;
 
-/// The definition of a protobuf message and of all that it refers to. It can print messages that no
-/// code was generated for.
+/// The definition of a protobuf message and of all types that it refers to. It can print messages
+/// without generated code.
 #[derive(Clone, Debug)]
 pub struct ProtobufDefinition {
     /// The first one is the type of the samples.
@@ -39,13 +39,13 @@ struct Field {
 #[derive(Clone, Copy, Debug)]
 enum Type {
     Varint(Varint),
-    /// Of `enums`.
+    /// Index in `enums`.
     Enum(usize),
     Fixed32(Fixed),
     Fixed64(Fixed),
     String,
     Bytes,
-    /// Of `messages`.
+    /// Index in `messages`.
     Message(usize),
 }
 
@@ -67,11 +67,11 @@ enum Fixed {
     Signed,
 }
 
-/// Text that is no definition.
+/// Text that is not a definition.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("line {line} of a protobuf definition is not understood: {reason}")]
 pub struct ProtobufSyntaxError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
     /// Mistake in it.
     pub reason: &'static str,
@@ -95,7 +95,7 @@ impl FromStr for ProtobufDefinition {
         }
         let lines: Vec<(usize, Vec<&str>)> =
             lines.map(|(n, l)| (n, l.split(' ').take(9).collect())).collect();
-        // What is referred to stands behind what refers to it.
+        // A type is defined after the types that refer to it.
         let (mut messages, mut enums) = (HashMap::new(), HashMap::new());
         for (line, words) in &lines {
             let is_new = match words.as_slice() {
@@ -207,7 +207,7 @@ fn scalar_type(name: &str) -> Option<Type> {
     })
 }
 
-/// A value as it lies in the payload.
+/// A value as encoded in the payload.
 #[derive(Clone, Copy, Debug)]
 enum Wire<'a> {
     Varint(u64),
@@ -216,7 +216,8 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Takes fields from the front. `None` is a fault; where it lies follows from how much is left.
+/// Takes a field from the front. `None`: the bytes are invalid; the remaining length gives the
+/// position.
 fn next<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Wire<'a>)> {
     let key = u32::try_from(varint(bytes)?).ok()?;
     let wire = match key & 7 {
@@ -254,7 +255,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 fn of_varint(ty: Varint, v: u64) -> Scalar {
-    // Wider numbers are cut, as everybody does.
+    // Wider numbers are truncated, as in other implementations.
     match ty {
         Varint::Bool => Scalar::Bool(v != 0),
         Varint::Int32 => Scalar::Int((v as i32).into()),
@@ -392,7 +393,7 @@ impl ProtobufDefinition {
             if let (Some(values), Some(field)) =
                 at.map_or((None, None), |i| (found.get_mut(i), definition.fields.get(i)))
             {
-                // The last one counts; of messages in pieces, all.
+                // The last value counts; pieces of a message are all printed.
                 if !field.repeated && !matches!(field.ty, Type::Message(_)) {
                     values.clear();
                 }

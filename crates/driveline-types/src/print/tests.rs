@@ -81,7 +81,11 @@ fn a_plain_type_is_shown_as_it_was_before_it_was_flattened() {
     let json = printed(Style::Json, Limits::default(), |p| layout.print(&scan(1), p));
     assert_eq!(
         json,
-        r#"{"time_ns":18446744073709551615,"corners":[{"x":0.5,"y":1.0},{"x":"NaN","y":-0.0}],"origin":{"x":"Infinity","y":1e30},"frame_id":"camera","flags":[1,2,3,0],"small":-7,"points":[{"x":2.0,"y":3.0}]}"#
+        concat!(
+            r#"{"time_ns":18446744073709551615,"corners":[{"x":0.5,"y":1.0},{"x":"NaN","#,
+            r#""y":-0.0}],"origin":{"x":"Infinity","y":1e30},"frame_id":"camera","flags":[1,2,3,"#,
+            r#"0],"small":-7,"points":[{"x":2.0,"y":3.0}]}"#,
+        )
     );
     assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
 }
@@ -136,7 +140,10 @@ fn exhausted_limits_are_reported() {
         print(Style::Text),
         "a:\n-\n  b: [1, … (2 in all)]\n… (3 in all)\nc: [… (2 in all)]\nd: …\ne: {}\n"
     );
-    let json = r#"{"a":{"length":3,"head":[{"b":{"length":2,"head":[1]}}]},"c":{"length":2,"head":[]},"d":{"not_shown":true},"e":{}}"#;
+    let json = concat!(
+        r#"{"a":{"length":3,"head":[{"b":{"length":2,"head":[1]}}]},"c":{"length":2,"head":[]},"#,
+        r#""d":{"not_shown":true},"e":{}}"#,
+    );
     assert_eq!(print(Style::Json), json);
 }
 
@@ -241,7 +248,9 @@ fn bounded(text: &str, limits: Limits) {
 
 proptest! {
     #[test]
-    fn any_bytes_of_a_plain_type_are_shown_and_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..4096)) {
+    fn any_bytes_of_a_plain_type_are_shown_and_bounded(
+        bytes in proptest::collection::vec(any::<u8>(), 0..4096),
+    ) {
         let layout = Scan::layout();
         let limits = Limits { each: 5, all: 30 };
         bounded(&printed(Style::Text, limits, |p| layout.print(&bytes, p)), limits);
@@ -250,7 +259,10 @@ proptest! {
     }
 
     #[test]
-    fn any_names_of_fields_are_shown(names in proptest::collection::vec("[ab\\.\\[\\]0:]{1,12}", 1..12), bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+    fn any_names_of_fields_are_shown(
+        names in proptest::collection::vec("[ab\\.\\[\\]0:]{1,12}", 1..12),
+        bytes in proptest::collection::vec(any::<u8>(), 0..40),
+    ) {
         let mut text = format!("driveline plain 1\ntype t size {} align 1\n", names.len());
         names.iter().enumerate().for_each(|(i, n)| text += &format!("field {n} u8 offset {i}\n"));
         let layout: PlainLayout = text.parse().unwrap();
@@ -260,7 +272,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_protobuf_message_or_an_error(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), 0_u8..0x70], 0..300)) {
+    fn any_bytes_are_a_protobuf_message_or_an_error(
+        bytes in proptest::collection::vec(prop_oneof![any::<u8>(), 0_u8..0x70], 0..300),
+    ) {
         let definition: ProtobufDefinition = DEFINITION.parse().unwrap();
         let _ = definition.check(&bytes);
         let limits = Limits { each: 5, all: 30 };
@@ -270,7 +284,11 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_definition_of_protobuf_or_an_error(lines in proptest::collection::vec("(message|field|enum|value|[0-9]|a|optional|repeated|int32| ){0,9}", 0..12)) {
+    fn any_text_is_a_definition_of_protobuf_or_an_error(
+        lines in proptest::collection::vec(
+            "(message|field|enum|value|[0-9]|a|optional|repeated|int32| ){0,9}", 0..12
+        ),
+    ) {
         let text = format!("driveline protobuf 1\n{}", lines.join("\n"));
         if let Err(e) = text.parse::<ProtobufDefinition>() {
             prop_assert!(e.line >= 1);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Events other than samples that make a callback due: calls whose time is over, peers that have
-//! gone.
+//! Events other than samples that make a callback due: calls that timed out, peers that ended.
 
 use crate::raw::RawSample;
 use driveline_types::MonotonicNs;
@@ -11,8 +10,8 @@ pub(crate) trait Attention: Send + Sync {
     /// Returns true if the callback is to be called without samples. Then the inputs are checked
     /// once more, and their samples go first. Must not wait for callbacks.
     fn is_due(&self, now: MonotonicNs) -> bool;
-    /// A sample was taken for a call that comes; another thread may look at the callback before
-    /// that call begins.
+    /// Notes that a sample was taken for the next call. Another thread may check the callback
+    /// before that call begins.
     fn has_taken(&self, sample: &RawSample);
     /// Returns the time of the next check, independent of other events.
     fn deadline(&self) -> Option<MonotonicNs>;

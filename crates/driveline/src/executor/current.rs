@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names an executor within the process; never used again.
+/// Identifies an executor within the process; ids are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExecutorId(u64);
 
@@ -16,12 +16,13 @@ thread_local! {
 
 impl ExecutorId {
     pub(super) fn fresh() -> Self {
-        // Relaxed: only that they differ counts.
+        // Relaxed: ids only have to differ.
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// Ends when the callback has returned. An executor may run callbacks within a callback of another.
+/// Marks the executor that runs a callback on this thread, until dropped. Executors nest: one may
+/// run callbacks within a callback of another.
 pub(super) struct Current(Option<ExecutorId>);
 
 pub(super) fn enter(id: ExecutorId) -> Current {
@@ -34,7 +35,7 @@ impl Drop for Current {
     }
 }
 
-/// The executor whose callback runs on this thread, if one does.
+/// Returns the executor whose callback runs on this thread, if one does.
 pub(crate) fn current() -> Option<ExecutorId> {
     CURRENT.get()
 }

@@ -58,7 +58,8 @@ impl CallbackGroup {
         self.kind == GroupKind::MutuallyExclusive && Arc::ptr_eq(&self.gate, &other.gate)
     }
 
-    /// `true`: the waiting thread has excluded the group from its wait and must be kicked.
+    /// Opens the gate. Returns true if the waiting thread has excluded the group from its wait and
+    /// must be kicked.
     #[must_use]
     fn leave(&self) -> bool {
         self.kind == GroupKind::MutuallyExclusive && self.gate.leave()
@@ -285,7 +286,7 @@ pub(super) struct Entry {
     overruns: AtomicU64,
 }
 
-/// A due call. Its group is entered.
+/// A due call, whose group was entered for it.
 pub(super) struct Job<'a> {
     entry: &'a Entry,
     samples: Samples,
@@ -459,8 +460,8 @@ impl Entry {
         }
     }
 
-    /// Returns the stalls of inputs to report, with their names. `early`: also those that have just
-    /// begun.
+    /// Returns the stalls of inputs to report, with their names. `early`: includes stalls that have
+    /// just begun.
     pub(super) fn stalls(&self, early: bool) -> Vec<(String, InputStall)> {
         if !early && self.stall_at.load(Ordering::Acquire) == NEVER {
             return Vec::new();
@@ -645,7 +646,8 @@ impl Entry {
         PendingWork { unread: waits, ..none }
     }
 
-    /// Makes a due call. The inputs must be locked, so that [`Self::pending`] misses no call.
+    /// Creates the job of a due call. The inputs must be locked, so that [`Self::pending`] misses
+    /// no call.
     fn job(&self, samples: Samples, trigger: Option<usize>, fresh: Fresh) -> Job<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Job { entry: self, samples, trigger, fresh, tick: None }
@@ -663,7 +665,7 @@ impl Entry {
         self.limited.load(Ordering::Acquire)
     }
 
-    /// Returns true if a call of it runs, or has been claimed.
+    /// Returns true if a call runs or was claimed.
     pub(super) fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire) > 0
     }
@@ -779,8 +781,8 @@ impl Entry {
 }
 
 impl Job<'_> {
-    /// Makes the call and leaves the group. A panic is caught, counted and logged. `true`: the
-    /// waiting thread has excluded the group from its wait and must be kicked.
+    /// Makes the call and leaves the group. A panic is caught, counted and logged. Returns true if
+    /// the waiting thread has excluded the group from its wait and must be kicked.
     #[must_use]
     pub(super) fn run(self, observer: Option<&dyn Observer>) -> bool {
         let entry = self.entry;
@@ -815,8 +817,13 @@ impl Job<'_> {
         // The thrown value may be of foreign code, and its destructor may throw again.
         std::mem::forget(outcome);
         if panicked {
-            tracing::error!(callback = &*entry.name, sequence = ?invocation.trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence),
-                "the callback panicked; it stays in service");
+            let trigger = invocation.trigger.and_then(|t| invocation.sample(t));
+            let sequence = trigger.map(|s| s.header().sequence);
+            tracing::error!(
+                callback = &*entry.name,
+                ?sequence,
+                "the callback panicked; it stays in service"
+            );
         }
         let failed = panicked || invocation.failed.get();
         entry.invocations.fetch_add(1, Ordering::Relaxed);

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most events that wait for one callback; older ones give way and are counted.
+/// Maximum number of events that wait for one callback; the oldest are dropped and counted.
 const MAX_WAITING: usize = 64;
 
-/// Something other than a sample that happened to an input or output.
+/// Event of an input or output, other than a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortEvent {
     /// Name of the port; empty if events of several ports were lost.
@@ -21,7 +21,7 @@ pub struct PortEvent {
     pub event: EndpointEvent,
 }
 
-/// Events on their way to a callback.
+/// Queue of events for a callback.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     waiting: Mutex<Waiting>,
@@ -87,8 +87,8 @@ pub struct EventSender {
 }
 
 impl EventSender {
-    /// Has the callback called with an event. Allocates, does not block; 64 events can wait, of
-    /// more the oldest are dropped, which an event says.
+    /// Queues an event for the callback. Allocates, does not block. At most 64 events wait; when
+    /// more come, the oldest are dropped and an [`EndpointEvent::EventsLost`] reports their number.
     pub fn send(&self, port: &str, is_output: bool, event: &EndpointEvent) {
         self.inbox.push(PortEvent { port: port.to_owned(), is_output, event: event.clone() });
         self.kicker.kick();

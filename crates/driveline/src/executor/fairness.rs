@@ -50,7 +50,7 @@ pub(crate) struct Entered<'a> {
 pub(crate) enum Part {
     /// From the member called last to the end.
     RestOfRound,
-    /// Every member, beginning behind the one called last.
+    /// Every member, beginning after the one called last.
     Everyone,
 }
 

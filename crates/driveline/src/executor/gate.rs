@@ -22,11 +22,12 @@ impl Gate {
     /// Shuts the gate behind the caller; `false` if it is shut already.
     pub(crate) fn enter(&self) -> bool {
         // Acquire pairs with the Release in `leave`: the callback before has finished with what the
-        // group protects. Not a swap: who does not get in must not write `shut`.
+        // group protects. Not a swap: a thread that does not get in must not write `shut`.
         self.shut.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Opens the gate. `true`: a waiter has passed the group over meanwhile and must be kicked.
+    /// Opens the gate. Returns true if a waiter has passed the group over meanwhile and must be
+    /// kicked.
     #[must_use]
     pub(crate) fn leave(&self) -> bool {
         self.shut.store(false, Ordering::Release);
@@ -35,8 +36,8 @@ impl Gate {
         self.passed_over.load(Ordering::Relaxed) && self.passed_over.swap(false, Ordering::Relaxed)
     }
 
-    /// For the waiter: whether the group has to be left out of the wait that follows. If so, it is
-    /// kicked when the gate opens.
+    /// Called by the waiter. Returns true if the group must be excluded from the next wait; the
+    /// waiter is then kicked when the gate opens.
     pub(crate) fn pass_over(&self) -> bool {
         if !self.shut.load(Ordering::Relaxed) {
             return false;

@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-/// Most requests that wait; of more the oldest is dropped, since a later one stands.
+/// Maximum number of waiting requests. When more come, the oldest is dropped: a later request
+/// replaces it.
 const REQUESTS: usize = 64;
 
 /// A request that a component changes its state.
@@ -27,7 +28,7 @@ const REQUESTS: usize = 64;
 pub struct StateRequest {
     /// Requested activity.
     pub active: bool,
-    /// Given back with the outcome.
+    /// Number that the outcome contains as well.
     pub number: u64,
 }
 
@@ -46,14 +47,14 @@ pub struct StateOutcome {
 /// Makes the transitions of a component. Both functions are called on a thread of the executor,
 /// never at the same time as a callback of the component.
 pub trait StateChange: Send + Sync {
-    /// The component becomes active (`true`) or inactive. It may publish. Not called if it is in
-    /// the state already.
+    /// Activates (`true`) or deactivates the component. It may publish. Not called if the component
+    /// is in that state already.
     ///
     /// # Errors
     /// A text for people.
     fn change(&self, invocation: &Invocation<'_>, active: bool) -> Result<(), String>;
 
-    /// The request was carried out. Must not block.
+    /// Reports the outcome of a request. Must not block.
     fn done(&self, outcome: StateOutcome);
 }
 
@@ -93,7 +94,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Lifecycle {
-    /// Of a component that is inactive.
+    /// Creates the lifecycle of an inactive component.
     #[must_use]
     pub fn inactive() -> Self {
         let shared = Shared {
@@ -115,9 +116,9 @@ impl Lifecycle {
         self.shared.active.load(Ordering::Acquire)
     }
 
-    /// Has the component change its state, after the call that runs and the requests that wait. The
-    /// outcome goes to [`StateChange::done`]. Locks shortly, does not wait for the change. 64
-    /// requests can wait; of more the oldest is dropped.
+    /// Requests a change of the component's state, to be made after the running call and earlier
+    /// requests. The outcome goes to [`StateChange::done`]. Locks briefly, does not wait for the
+    /// change. At most 64 requests wait; when more come, the oldest is dropped.
     pub fn request(&self, request: StateRequest) {
         let mut waiting = lock(&self.shared.waiting);
         if waiting.len() == REQUESTS {
@@ -159,7 +160,7 @@ impl Lifecycle {
         runs
     }
 
-    /// The call has ended, or none was due.
+    /// Ends what [`Self::enter`] began: the call has ended, or none was due.
     pub(super) fn leave(&self) {
         let last = self.shared.running.fetch_sub(1, Ordering::SeqCst) == 1;
         if last && self.shared.due.load(Ordering::SeqCst) {
@@ -176,7 +177,7 @@ impl Lifecycle {
         self.shared.due.load(Ordering::SeqCst) && self.shared.running.load(Ordering::SeqCst) == 0
     }
 
-    /// Makes the transition that waits longest.
+    /// Makes the transition of the oldest request.
     pub(super) fn carry_out(&self, invocation: &Invocation<'_>, change: &dyn StateChange) {
         let shared = &*self.shared;
         let request = {
@@ -211,14 +212,14 @@ impl Lifecycle {
         change.done(StateOutcome { request, took, error });
     }
 
-    /// The publishers of the component publish nothing from here on.
+    /// Stops the publishers of the component.
     fn silence(&self) {
         self.shared.publishes.store(false, Ordering::Release);
         let now = MonotonicNs::now();
         lock(&self.shared.followers).deadlines.iter().for_each(|d| d.end(now));
     }
 
-    /// Has callbacks run again, if the component is active and no request to deactivate waits.
+    /// Allows callbacks again, if the component is active and no request to deactivate waits.
     fn resume(&self) {
         let waiting = lock(&self.shared.waiting);
         let stops = waiting.iter().any(|r| !r.active);

@@ -106,38 +106,39 @@ impl CallbackHandle {
         self.entry.inputs()
     }
 
-    /// Calls in progress and samples that wait for one. An input that its component has blocked for
-    /// 0.5 s by keeping all samples it may hold counts as none; so does a sample that a draining
-    /// timer ([`TimerEnd::drain`]) had before its last tick. Waits while the callback's inputs are
-    /// looked at, and the executor waits while it looks; allocates. For the end of a run. Not from
-    /// the destructor of a published value, which may run while they are.
+    /// Returns the calls in progress and the samples that wait for one. Not counted: samples of an
+    /// input that its component has blocked for 0.5 s by holding as many samples as permitted, and
+    /// samples that a draining timer ([`TimerEnd::drain`]) had before its last tick. Takes the lock
+    /// of the callback's inputs, for which the executor waits as well; allocates. For the end of a
+    /// run. Do not call it from the destructor of a published value, which may run under that lock.
     #[must_use]
     pub fn pending(&self) -> PendingWork {
         self.entry.pending()
     }
 
-    /// Ends the count of deadlines that the inputs miss: for the end of a run, whose sources
-    /// publish nothing more. Waits as [`Self::pending`].
+    /// Stops counting missed deadlines of the inputs, for the end of a run, when sources publish
+    /// nothing more. Takes the same lock as [`Self::pending`].
     pub fn end_deadlines(&self) {
         self.entry.end_deadlines();
     }
 
-    /// Has events of the callback's inputs sent from now on, besides being logged. Only the first
-    /// call counts.
+    /// Sends events of the callback's inputs to `sender` from now on; they are logged as well. Only
+    /// the first call has an effect.
     pub fn send_events_to(&self, sender: EventSender) {
         self.entry.send_events_to(sender);
     }
 
     /// Returns the stalls of inputs that were not reported yet, including new ones, with the
     /// input's name. For the end of a run: each is reported once, here or to the [`Observer`].
-    /// Waits and allocates as [`Self::pending`].
+    /// Locks and allocates as [`Self::pending`].
     #[must_use]
     pub fn unreported_stalls(&self) -> Vec<(String, InputStall)> {
         self.entry.stalls(true)
     }
 
-    /// Has the callback, or timer, run only while a component is active. What comes meanwhile is
-    /// taken and counted as inactive. Only before the executor runs; only the first call counts.
+    /// Runs the callback or timer only while a component is active. Samples that arrive while it is
+    /// inactive are taken and counted as inactive. Call it before the executor runs; only the first
+    /// call has an effect.
     pub fn follow(&self, lifecycle: &Lifecycle) {
         self.entry.follow(lifecycle);
     }
@@ -156,13 +157,13 @@ impl CallbackHandle {
     }
 
     /// Moves the next tick to `at`, at once if that is past; the others follow on the grid of the
-    /// period from there. Call it within a call of the timer's group. Does nothing if it is not
-    /// time that triggers, or the ticks have ended.
+    /// period from there. Call it within a call of the timer's group. Does nothing without a timer
+    /// trigger, or after the ticks have ended.
     pub fn next_tick_at(&self, at: MonotonicNs) {
         self.entry.set_next_tick(at);
     }
 
-    /// Says that calls of `other` give this timer something to work on, which counts once it drains
+    /// Declares that calls of `other` produce data for this timer, which matters while it drains
     /// ([`TimerEnd::drain`]). Only the first call has an effect.
     pub fn fed_by(&self, other: &Self) {
         self.entry.set_fed_by(&other.entry);
@@ -182,18 +183,18 @@ pub struct TimerEnd {
 }
 
 impl TimerEnd {
-    /// One more tick comes, and after that only ticks that have something new to work on: an unread
-    /// sample that came since the last tick, or a call of what feeds the timer
+    /// Makes one more tick, and after that only ticks with new data: an unread sample that arrived
+    /// since the last tick, or a call of the callback that feeds the timer
     /// ([`CallbackHandle::fed_by`]). For the end of a run, so that timers do not repeat the last
-    /// sample. Waits as [`Self::end`].
+    /// sample. Locks as [`Self::end`].
     pub fn drain(&self) {
         if let Some(entry) = self.entry.upgrade() {
             entry.drain_timer();
         }
     }
 
-    /// No further tick comes; one that runs is not interrupted, and may be the caller. Waits while
-    /// the callback's inputs are looked at, which is never long.
+    /// Ends the ticks. A running tick is not interrupted, and may be the caller. Waits briefly for
+    /// the lock of the callback's inputs.
     pub fn end(&self) {
         if let Some(entry) = self.entry.upgrade() {
             entry.end_timer();
@@ -212,7 +213,8 @@ impl Executor {
     /// Creates an executor; nothing runs until [`Self::start`].
     ///
     /// # Errors
-    /// [`ExecutorError`] for an impossible number of threads, or if the kernel refuses what waiting needs.
+    /// [`ExecutorError`] for an impossible number of threads, or if the kernel refuses a resource
+    /// for waiting.
     pub fn new(options: ExecutorOptions) -> Result<Self, ExecutorError> {
         if options.threads == 0 || options.threads > MAX_EXECUTOR_THREADS {
             return Err(ExecutorError::Threads { name: options.name, threads: options.threads });
@@ -240,8 +242,8 @@ impl Executor {
         self.add_attentive(o, None, callback)
     }
 
-    /// As [`Self::add_callback`], also called, without samples, when something else than its inputs
-    /// wants attention.
+    /// Like [`Self::add_callback`]; the callback is also called, without samples, when its
+    /// [`Attention`] is due.
     pub(crate) fn add_attentive(
         &self,
         o: CallbackOptions,
@@ -261,8 +263,8 @@ impl Executor {
     }
 
     /// Adds a callback that is called with events of ports, one at a time in their order;
-    /// [`CallbackHandle::send_events_to`] has those of a callback's inputs sent to it. Its calls
-    /// are in its own counters and not given to the observer.
+    /// [`CallbackHandle::send_events_to`] sends it the events of a callback's inputs. Its calls
+    /// have their own counters and are not passed to the observer.
     ///
     /// # Errors
     /// As [`Self::add_callback`].
@@ -291,7 +293,7 @@ impl Executor {
 
     /// Adds the call that makes the transitions of a component. Callbacks that
     /// [follow](CallbackHandle::follow) the lifecycle run while the component is active. Its calls
-    /// are not given to the observer.
+    /// are not passed to the observer.
     ///
     /// # Errors
     /// As [`Self::add_callback`].
@@ -354,7 +356,8 @@ impl Executor {
     /// Starts the threads and reports the schedules that they got. A second start does nothing.
     ///
     /// # Errors
-    /// [`ExecutorError::Os`] if the kernel refuses a thread, [`ExecutorError::Stopped`] after [`Self::stop`].
+    /// [`ExecutorError::Os`] if the kernel refuses a thread, [`ExecutorError::Stopped`] after
+    /// [`Self::stop`].
     pub fn start(&self) -> Result<Vec<ScheduleReport>, ExecutorError> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if !threads.is_empty() {
@@ -396,7 +399,7 @@ impl Executor {
         self.shared.begin();
     }
 
-    /// Makes one call that is due, on the calling thread; `false` if none is. Does not wait.
+    /// Makes one due call on the calling thread; returns false if none is due. Does not wait.
     pub fn run_next(&self) -> bool {
         self.shared.begin();
         !self.shared.is_stopping() && self.shared.run_one(|| {})
@@ -409,7 +412,8 @@ impl Executor {
         self.shared.next_deadline()
     }
 
-    /// Polls the events of inputs that are due, as threads of the executor do after each wait.
+    /// Polls events of the inputs, if the next poll is due, as threads of the executor do after
+    /// each wait.
     pub fn poll_events(&self) {
         self.shared.look_at_events(false);
     }
@@ -423,14 +427,14 @@ impl Executor {
         self.shared.run_ready()
     }
 
-    /// Stops for good: calls that run are finished, nothing new is begun, threads are joined. While
-    /// a call of the process waits in a publish for reliable readers, callbacks with samples are
-    /// still called, but no timers. From within a callback, its own thread is not joined; it ends
-    /// after the call.
+    /// Stops permanently: running calls finish, no new call begins, and threads are joined. While a
+    /// call of the process waits in a publish for reliable readers, callbacks with samples are
+    /// still called, but no timers. Called from within a callback, it does not join the callback's
+    /// own thread, which ends after the call.
     pub fn stop(&self) {
         self.shared.stop();
-        // Taken out first: a second caller must not wait for the lock while a thread that is joined
-        // here wants it.
+        // Taken out first: a second caller must not wait for the lock while a thread to be joined
+        // wants it.
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id())

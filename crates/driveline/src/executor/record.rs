@@ -46,12 +46,12 @@ pub trait Observer: Send + Sync {
     /// A call has ended.
     fn callback(&self, record: &CallbackRecord<'_>);
 
-    /// Something other than a sample has happened to an input of a callback. The executor polls for
-    /// it after a wait, and between calls at most every 100 ms.
+    /// An input of a callback had an event other than a sample. The executor polls events after a
+    /// wait, and between calls at most every 100 ms.
     fn event(&self, _callback: &str, _input: &str, _event: &EndpointEvent) {}
 
-    /// An input of a callback gets no samples because too many of them are kept, or gets them
-    /// again. Once each, at the latest 0.5 s after it began unless all threads of the executor are
-    /// in callbacks; shorter stalls are not reported.
+    /// An input of a callback gets no samples because the callback holds too many, or gets samples
+    /// again. Called once for each, at the latest 0.5 s after the beginning unless all threads of
+    /// the executor run callbacks. Shorter stalls are not reported.
     fn stall(&self, _callback: &str, _input: &str, _stall: &InputStall) {}
 }

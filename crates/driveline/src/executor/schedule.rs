@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Scheduling class, priority, CPUs and timer slack of threads: applied, read back, and refused
-//! visibly.
+//! Scheduling class, priority, CPUs and timer slack of threads: applies them, reads them back, and
+//! reports refusals.
 
 use rustix::thread::{
     CpuSet, current_timer_slack, sched_getaffinity, sched_setaffinity, set_current_timer_slack,
@@ -61,7 +61,7 @@ pub struct ScheduleReport {
     pub in_force: String,
     /// CPUs in force.
     pub cpus: Vec<usize>,
-    /// Timer slack in force, in nanoseconds; 0 where the kernel does not say it.
+    /// Timer slack in force, in nanoseconds; 0 if the kernel does not report it.
     #[serde(default)]
     pub timer_slack_ns: u64,
     /// Refused requests, with the kernel's reason and the remedy; empty if there are none.
@@ -76,7 +76,7 @@ impl fmt::Display for ScheduleReport {
 }
 
 impl ScheduleReport {
-    /// Returns what is in force, for people.
+    /// Returns the schedule in force as text for people.
     #[must_use]
     pub fn granted(&self) -> String {
         format!("{} on CPUs {:?}, timer slack {} ns", self.in_force, self.cpus, self.timer_slack_ns)
@@ -123,14 +123,14 @@ impl Schedule {
         if matches!(self.class, SchedulingClass::Fifo | SchedulingClass::RoundRobin) {
             return Ok(());
         }
-        let told = |reason: &dyn fmt::Display| format!("timer slack {asked} ns: {reason}");
+        let refusal = |reason: &dyn fmt::Display| format!("timer slack {asked} ns: {reason}");
         // 0 would set the slack that the thread had when it was made.
-        let slack = NonZeroU64::new(u64::from(asked)).ok_or_else(|| told(&"the least is 1"))?;
-        set_current_timer_slack(Some(slack)).map_err(|e| told(&e))?;
+        let slack = NonZeroU64::new(u64::from(asked)).ok_or_else(|| refusal(&"the least is 1"))?;
+        set_current_timer_slack(Some(slack)).map_err(|e| refusal(&e))?;
         match current_timer_slack() {
             Ok(in_force) if in_force == u64::from(asked) => Ok(()),
-            Ok(in_force) => Err(told(&format!("the kernel has {in_force} ns instead"))),
-            Err(e) => Err(told(&e)),
+            Ok(in_force) => Err(refusal(&format!("the kernel has {in_force} ns instead"))),
+            Err(e) => Err(refusal(&e)),
         }
     }
 

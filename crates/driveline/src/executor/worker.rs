@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Events of endpoints (matches, refusals) are looked at no more often than this.
+/// Minimum time between two polls of endpoint events (matches, refusals).
 const EVENT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Pause of a stopping thread between two looks for samples, while a publisher waits for readers.
+/// Pause of a stopping thread between two checks for samples, while a publisher waits for readers.
 const READS_AGAIN: Duration = Duration::from_millis(1);
 
 pub(super) struct Shared {
@@ -33,8 +33,7 @@ pub(super) struct Shared {
     wake_follower: Condvar,
     observer: OnceLock<Arc<dyn Observer>>,
     stopping: AtomicBool,
-    /// A kick has come too soon after the last look at events: it may have been one that is still
-    /// there.
+    /// A kick came too soon after the last poll of events: an event may still wait.
     events_wait: AtomicBool,
     /// Set before `stopping`.
     stopped_by_a_call: AtomicBool,
@@ -70,13 +69,13 @@ impl Entries {
     }
 }
 
-/// Threads by the leader/followers pattern: one waits for all; the others sleep until it has found
-/// a callback to run, and one of them leads.
+/// Threads in the leader/followers pattern: the leader waits for the events of all entries. When it
+/// finds a callback to run, one of the sleeping threads becomes the leader.
 #[derive(Default)]
 struct Followers {
     /// True while a thread leads.
     led: bool,
-    /// Number of sleeping threads, and of those called.
+    /// Number of sleeping threads, and of threads that were woken.
     idle: usize,
     called: usize,
 }
@@ -160,14 +159,15 @@ impl Shared {
         let by_a_call = current::current() == Some(self.id);
         self.stopped_by_a_call.fetch_or(by_a_call, Ordering::Release);
         self.stopping.store(true, Ordering::Release);
-        // While a publisher waits, its readers are still called: nothing new may come from timers.
+        // While a publisher waits, its readers are still called. Timers must not produce new
+        // samples then.
         self.entries().iter().for_each(|e| e.end_timer());
         self.kicker.kick();
         let _followers = lock(&self.followers);
         self.wake_follower.notify_all();
     }
 
-    /// Makes the first due call found; whose turn it is says [`Rotation`].
+    /// Makes the first due call found, in the order of [`Rotation`].
     pub(super) fn run_one(&self, before_call: impl FnOnce()) -> bool {
         let Some(entries) = self.entries.get() else { return false };
         let now = MonotonicNs::now();
@@ -215,8 +215,8 @@ impl Shared {
                 return;
             }
         }
-        // A call that still runs may wait in a publish for readers that only this thread calls. One
-        // that stops the executor waits for this thread.
+        // A running call may wait in a publish for readers that only this thread calls. A call that
+        // stops the executor waits for this thread.
         while !self.stopped_by_a_call.load(Ordering::Acquire)
             && self.entries().iter().any(|e| e.is_running())
         {
@@ -263,13 +263,13 @@ impl Shared {
         false
     }
 
-    /// Waits for work; false in a forked child, in which nothing works.
+    /// Waits for work. Returns false in a forked child, in which the executor does not work.
     fn lead(&self) -> bool {
         let mut set = lock(&self.wait_set);
         let mut deadline: Option<MonotonicNs> = None;
         for entry in self.entries() {
             let busy = entry.group.pass_over();
-            // Of several inputs, only those that cannot be served.
+            // Excludes all inputs of a busy group, else only inputs that cannot be served.
             let mute = if busy { u16::MAX } else { entry.limited_inputs() };
             if mute != entry.muted.load(Ordering::Relaxed) {
                 entry.muted.store(mute, Ordering::Relaxed);
@@ -288,8 +288,8 @@ impl Shared {
         }
         let (is_here, mut kicked) = (set.is_here(), false);
         if !is_here {
-            // A child forked within a callback has come back from it: nothing here works, or is
-            // meant for it.
+            // This is a forked child that has returned from the callback in which it was forked.
+            // The executor does not work in it.
             self.stopping.store(true, Ordering::Release);
         } else if !self.stopping.load(Ordering::Acquire) {
             kicked = set.wait(deadline, self.spin) == Wake::Kicked;
@@ -303,7 +303,7 @@ impl Shared {
     }
 
     /// Polls events after a wait: of all entries when the interval is over, else of silent inputs.
-    /// `kicked`: the wait was ended by a kick, which each event is.
+    /// `kicked`: a kick ended the wait; each event kicks.
     pub(super) fn look_at_events(&self, kicked: bool) {
         let now = MonotonicNs::now();
         let polls = self.claim_event_poll(now);

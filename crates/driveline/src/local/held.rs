@@ -25,8 +25,8 @@ impl HeldCounters {
         }))
     }
 
-    /// Takes a free counter, or `None` if as many samples are held as may be, `elsewhere` ones
-    /// included.
+    /// Takes a free counter. Returns `None` if the maximum number of samples is held, including
+    /// `elsewhere` ones.
     pub(crate) fn acquire(&mut self, elsewhere: u32) -> Option<HeldToken> {
         // Acquire pairs with the Release in `drop`: the former holder has finished reading.
         let free = || {

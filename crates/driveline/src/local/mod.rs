@@ -5,8 +5,8 @@
 //! One [`topic::LocalTopic`] per topic and process matches publishers and subscriptions. A
 //! publisher pushes into a bounded queue per subscription; a full queue loses its oldest sample
 //! (keep-last), or makes a reliable publisher wait for a bounded time. Payload buffers come from a
-//! pool that belongs to the publisher: reserved when it is created, and brought along by the
-//! subscriptions that come later.
+//! pool of the publisher: it is reserved when the publisher is created, and each later subscription
+//! adds its buffers.
 
 mod buffer;
 mod held;
@@ -28,7 +28,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Language whose value a pointer points to. Pointers pass only between ends of one language.
+/// Language of the value behind a pointer. Pointers pass only between ends of one language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Language {
     /// Rust.
@@ -62,7 +62,7 @@ pub(crate) enum Body {
         len: usize,
     },
     Object(Arc<dyn LocalObject>),
-    /// Being dropped.
+    /// Taken out while the sample is dropped.
     Gone,
 }
 
@@ -94,7 +94,8 @@ fn let_go(object: Arc<dyn LocalObject>, sequence: u64) {
     }
 }
 
-/// A publisher's own handle to a value: the last one, if readers are faster than it is done.
+/// A publisher's own handle to a value. It is the last handle if the readers finish before the
+/// publish does.
 pub(crate) struct OwnHandle {
     object: Option<Arc<dyn LocalObject>>,
     sequence: u64,

@@ -67,7 +67,7 @@ pub(crate) struct LocalPublisher {
 }
 
 impl LocalPublisher {
-    /// Reserves the buffers for its loans, its history and the readers that are there.
+    /// Reserves the buffers for its loans, its history and the existing readers.
     pub(crate) fn new(topic: Arc<LocalTopic>, end: Arc<LocalEnd>, loans: u32) -> Self {
         topic.add_writer(Writer { end: end.clone(), retained: VecDeque::new() });
         let mut publisher = Self {
@@ -115,13 +115,13 @@ impl LocalPublisher {
         self.readers.len()
     }
 
-    /// The readers that are matched now.
+    /// Returns the readers that are matched now.
     pub(crate) fn peers(&self) -> Vec<Peer> {
         self.topic.reading_peers(&self.end)
     }
 
-    /// Looks at the list of readers again if it changed; grows the pool so that they can all be as
-    /// slow as they may.
+    /// Reads the list of readers again if it changed, and grows the pool for all samples that they
+    /// may keep.
     fn refresh(&mut self) {
         let generation = self.topic.generation();
         if generation == self.seen_generation {
@@ -253,13 +253,13 @@ impl Drop for LocalPublisher {
 /// Result of one publish.
 #[derive(Default)]
 pub(crate) struct Delivery {
-    /// Older samples that gave way.
+    /// Number of older samples dropped for this one.
     pub(crate) overwritten: u64,
-    /// Their values, where dropping one runs a destructor.
+    /// Values of the dropped samples, where dropping one runs a destructor.
     pub(crate) displaced: Displaced,
 }
 
-/// Values that gave way to newer ones. Dropping it may run their destructors.
+/// Values replaced by newer ones. Dropping it may run their destructors.
 pub(crate) type Displaced = SmallVec<[Arc<LocalSample>; 4]>;
 
 impl Delivery {

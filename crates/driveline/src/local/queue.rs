@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The queue between one subscription and the publishers of its topic inside the process.
 //!
-//! States of a slot are crossbeam's; what is ours is the hand-over of wake-ups and of room:
+//! The slots are crossbeam's. This file adds the hand-over of wake-ups and of free places:
 //! - push, then kick: a waiter that armed before the push is woken, one that arms later finds the
 //!   sample.
-//! - a blocked reliable publisher raises `blocked`, then looks for room again; a reader pops, then
-//!   looks at `blocked`. Both with a full fence in between, so at least one of them sees the other.
+//! - a blocked reliable publisher sets `blocked`, then checks for room again; a reader pops, then
+//!   checks `blocked`. Both have a full fence in between, so at least one of them sees the other.
 
 use super::LocalSample;
 use crate::raw::Waker;
@@ -80,13 +80,13 @@ impl LocalQueue {
         (evicted, timed_out)
     }
 
-    /// Returns false if the time was over before there was room.
+    /// Waits for room. Returns false if the deadline passed first.
     fn wait_for_room(&self, deadline: MonotonicNs) -> bool {
         let mut in_time = true;
         let (lock, condvar) = &self.room;
         let mut guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.blocked.fetch_add(1, Ordering::Relaxed);
-        // Pairs with the fence in `pop`: either we see the room it made, or it sees us blocked.
+        // Pairs with the fence in `pop`: either this thread sees the room, or `pop` sees `blocked`.
         fence(Ordering::SeqCst);
         while self.ring.is_full() && !self.closed.load(Ordering::Acquire) {
             let left = deadline.since(MonotonicNs::real_now());
@@ -135,12 +135,12 @@ impl LocalQueue {
         !self.ring.is_full()
     }
 
-    /// Samples that gave way to newer ones before they were read.
+    /// Number of samples replaced by newer ones before they were read.
     pub(crate) fn overwritten(&self) -> u64 {
         self.overwritten.load(Ordering::Relaxed)
     }
 
-    /// The subscription has ended: publishers do not wait for room any more.
+    /// Closes the queue of an ended subscription: publishers do not wait for room any more.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.signal_room();

@@ -24,12 +24,12 @@ struct Progress {
 /// Counters of the samples that publishers inside the process delivered. Delivered = taken + these.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LocalLedger {
-    /// Gave way to newer ones in the queue.
+    /// Samples replaced by newer ones in the queue.
     pub(crate) overwritten: u64,
-    /// Could still be read when a newer one was taken instead.
+    /// Samples that could still be read when a newer one was taken instead.
     pub(crate) passed_over: u64,
     pub(crate) expired: u64,
-    /// Can be read now.
+    /// Samples that can be read now.
     pub(crate) not_read: u64,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct OwnLocal {
 }
 
 impl OwnLocal {
-    /// Counters until now, of what no read has noticed as well.
+    /// Counters until now, including changes that no read has noticed yet.
     pub(crate) fn ledger(&self, queue: &LocalQueue) -> LocalLedger {
         let replaced = self.has_head && is_replaced(queue);
         LocalLedger {
@@ -69,9 +69,9 @@ pub(crate) struct LocalReader {
     held: HeldCounters,
     /// False until the first sample is held.
     holds: bool,
-    /// By publisher, the most recently heard last.
+    /// Reading positions by publisher, the most recently active last.
     progress: Vec<Progress>,
-    /// The oldest unread sample, out of the queue: one of the depth that may wait.
+    /// Oldest unread sample, taken out of the queue. It counts towards the depth.
     head: Option<Arc<LocalSample>>,
     head_overwritten: u64,
     passed_over: u64,
@@ -79,8 +79,8 @@ pub(crate) struct LocalReader {
 }
 
 impl LocalReader {
-    /// `depth` is that of its queue, for all writers together, of which one writer fills at most
-    /// `of_one`.
+    /// `depth`: depth of the queue, for all writers together. `of_one`: places that one writer
+    /// fills at most.
     pub(crate) fn new(
         topic: Arc<LocalTopic>,
         end: Arc<LocalEnd>,
@@ -130,7 +130,7 @@ impl LocalReader {
         self.head.is_some() && is_replaced(&self.queue)
     }
 
-    /// Skips to the newest unread sample; what it skips counts as missed, however old it is.
+    /// Skips to the newest unread sample. Skipped samples count as missed, whatever their age.
     pub(crate) fn skip_to_newest(&mut self) {
         while !self.queue.is_empty() {
             if self.head_is_replaced() {
@@ -154,18 +154,18 @@ impl LocalReader {
         self.held.acquire(elsewhere).ok_or_else(|| self.held.limit())
     }
 
-    /// Number of samples that are held now. No atomic load before the first one.
+    /// Number of samples that are held now. No atomic load before the first sample is held.
     pub(crate) fn held(&self) -> u32 {
         if self.holds { self.held.held() } else { 0 }
     }
 
-    /// The next sample that is given back kicks the wait set, as after a failed [`Self::acquire`].
+    /// Makes the next released sample kick the wait set, as after a failed [`Self::acquire`].
     pub(crate) fn kick_at_next_release(&self) {
         let _ = self.held.release_watch().starve();
     }
 
-    /// Takes the sample that [`Self::peek`] shows, with how many of its publisher were missed since
-    /// the last one taken.
+    /// Takes the sample that [`Self::peek`] shows. Returns it with the number of its publisher's
+    /// samples that were missed since the last one taken.
     pub(crate) fn take(&mut self) -> Option<(Arc<LocalSample>, u64)> {
         self.peek()?;
         let sample = self.head.take()?;
@@ -175,7 +175,8 @@ impl LocalReader {
         Some((sample, sequence.saturating_sub(before).saturating_sub(1)))
     }
 
-    /// Kicks when a sample is given back after a take that failed for too many held ones.
+    /// Sets the kicker for a release of a sample after a take that failed because too many are
+    /// held.
     pub(crate) fn kick_when_given_back(&self, kicker: Kicker) {
         self.held.release_watch().set_kicker(kicker);
     }
@@ -198,7 +199,7 @@ impl LocalReader {
         }
     }
 
-    /// Notes that a sample came out of the queue, and whether it is the first time.
+    /// Notes that a sample came out of the queue. Returns true if it is the first time.
     fn is_new(&mut self, sample: &LocalSample) -> bool {
         let (publisher, sequence) = (sample.publisher, sample.header.sequence);
         let mut progress = match self.progress.iter().position(|p| p.publisher == publisher) {
@@ -232,7 +233,7 @@ impl LocalReader {
         Some(sample)
     }
 
-    /// Writers inside the process that have to give signs of life themselves.
+    /// Returns the matched writers inside the process with manual liveliness.
     pub(crate) fn manual_writers(&self) -> Vec<Arc<LocalEnd>> {
         self.topic.manual_writers_of(&self.end)
     }

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// Most events that wait for one endpoint; older ones give way.
+/// Maximum number of events that wait for one endpoint; the oldest are dropped.
 const MAX_EVENTS: usize = 64;
 
-/// Events that wait to be polled, and how many gave way before them.
+/// Events that wait to be polled, and the number dropped before them.
 #[derive(Default)]
 struct Events {
     waiting: VecDeque<EndpointEvent>,
@@ -30,7 +30,7 @@ struct Promises {
     reports: Mutex<DeadlineReports>,
     alive_ns: AtomicU64,
     /// Last sign of life whose absence was reported.
-    death_told: AtomicU64,
+    reported_loss: AtomicU64,
 }
 
 impl Default for Promises {
@@ -41,7 +41,7 @@ impl Default for Promises {
             deadline: None,
             reports: Mutex::default(),
             alive_ns: AtomicU64::new(now),
-            death_told: AtomicU64::new(0),
+            reported_loss: AtomicU64::new(0),
         }
     }
 }
@@ -54,18 +54,18 @@ pub(crate) struct LocalEnd {
     pub(crate) qos: Qos,
     /// Writers of bytes only: length of a payload buffer, else 0.
     pub(crate) buffer_len: usize,
-    /// Writers only: what they have promised about their silence, and what has become of it.
+    /// Writers only: promised deadline and lease, and their state.
     promises: Promises,
-    /// Buffers that readers have brought along for this writer.
+    /// Buffers that readers have added for this writer.
     spare: Mutex<Vec<AlignedBytes>>,
     events: Mutex<Events>,
     /// Writers only: waits for reliable readers.
     pub(super) blocking: Arc<BlockingMeter>,
     /// Writers only: last sequence published.
     pub(super) published: AtomicU64,
-    /// Readers only: (writer, its last sequence before this reader came).
+    /// Readers only: for each writer, its last sequence before the match.
     baselines: Mutex<Vec<Baseline>>,
-    /// Readers only: deadlines missed by writers that are in no baseline any more.
+    /// Readers only: deadlines missed by writers that have no baseline any more.
     deadlines_of_forgotten: AtomicU64,
     /// Readers only, if they report: (writer, its last sequence that was taken).
     taken: Mutex<Vec<(u64, u64)>>,
@@ -78,7 +78,7 @@ pub(crate) struct Peer {
     pub(crate) id: u64,
     pub(crate) node: String,
     pub(crate) depth: u32,
-    /// Readers only: whether its queue has room.
+    /// Readers only: true if the queue has room.
     pub(crate) has_room: bool,
     pub(crate) end: Arc<LocalEnd>,
 }
@@ -103,7 +103,7 @@ impl LocalEnd {
         }
     }
 
-    /// Of a writer whose payloads are bytes.
+    /// Sets the length of a payload buffer, for a writer whose payloads are bytes.
     pub(crate) fn with_buffers(self, buffer_len: usize) -> Self {
         Self { buffer_len, ..self }
     }
@@ -136,7 +136,7 @@ impl LocalEnd {
         self.deadlines_of(&self.baselines.lock().unwrap_or_else(PoisonError::into_inner), now)
     }
 
-    /// As [`Self::deadlines`]; `None` if another thread just changes the list of writers.
+    /// As [`Self::deadlines`]; `None` while another thread changes the list of writers.
     pub(crate) fn try_deadlines(&self, now: MonotonicNs) -> Option<(u64, Option<MonotonicNs>)> {
         match self.baselines.try_lock() {
             Ok(baselines) => Some(self.deadlines_of(&baselines, now)),
@@ -154,7 +154,7 @@ impl LocalEnd {
         (missed, meters().filter_map(|m| m.next_miss(now)).min())
     }
 
-    /// A sample was published at that time.
+    /// Notes that a sample was published at that time.
     pub(crate) fn has_published(&self, at: MonotonicNs) {
         if let Some(deadline) = &self.promises.deadline {
             deadline.published(at);
@@ -162,7 +162,7 @@ impl LocalEnd {
         self.promises.alive_ns.store(at.0, Ordering::Relaxed);
     }
 
-    /// A sign of life without a sample.
+    /// Notes a sign of life without a sample.
     pub(crate) fn is_alive(&self, at: MonotonicNs) {
         self.promises.alive_ns.store(at.0, Ordering::Relaxed);
     }
@@ -172,7 +172,7 @@ impl LocalEnd {
         MonotonicNs(self.promises.alive_ns.load(Ordering::Relaxed))
     }
 
-    /// Adds an event if a lease has run out since the last look, once for each silence.
+    /// Adds an event if the lease has run out since the last check, once for each silence.
     fn look_at_lease(&self) {
         let p = &self.promises;
         let Some(lease_ms) =
@@ -183,13 +183,13 @@ impl LocalEnd {
         let since = p.alive_ns.load(Ordering::Relaxed);
         let silent = MonotonicNs::now().since(MonotonicNs(since));
         if silent > Duration::from_millis(u64::from(lease_ms))
-            && p.death_told.swap(since, Ordering::Relaxed) != since
+            && p.reported_loss.swap(since, Ordering::Relaxed) != since
         {
             self.event(EndpointEvent::LivelinessLost { peer: "this publisher".into() });
         }
     }
 
-    /// The next report of deadlines that this writer has missed.
+    /// Returns the next event about deadlines that this writer has missed.
     fn missed_deadlines(&self) -> Option<EndpointEvent> {
         let p = &self.promises;
         let (promise, deadline, now) =
@@ -199,7 +199,7 @@ impl LocalEnd {
         Some(promise.offered(missed, total))
     }
 
-    /// Buffers that were brought along since the last call.
+    /// Returns the buffers that readers have added since the last call.
     pub(super) fn take_spare(&self) -> Vec<AlignedBytes> {
         std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -213,15 +213,15 @@ impl LocalEnd {
         events.waiting.push_back(event);
     }
 
-    /// There are events, or the topic has changed.
+    /// Kicks: there are events, or the topic has changed.
     fn kick(&self) {
         if let Some(kicker) = &*self.kicker.lock().unwrap_or_else(PoisonError::into_inner) {
             kicker.kick();
         }
     }
 
-    /// `kicker` is kicked after each change of the topic's ends from now on, when their events can
-    /// be polled.
+    /// Kicks `kicker` after each change of the topic's ends from now on, when their events can be
+    /// polled.
     pub(crate) fn kick_on_event(&self, kicker: Kicker) {
         *self.kicker.lock().unwrap_or_else(PoisonError::into_inner) = Some(kicker);
     }
@@ -229,7 +229,7 @@ impl LocalEnd {
     /// Notes that a reader has taken a sample, for its writer. Nothing is kept for departed
     /// writers. Locks.
     pub(crate) fn note_taken(&self, writer: u64, sequence: u64) {
-        // Held until it is noted, so that code that forgets the writer finds it.
+        // Locked until the note is made, so that code that forgets the writer finds the note.
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         if !baselines.iter().any(|b| b.writer == writer && !b.gone) {
             return;
@@ -247,8 +247,8 @@ impl LocalEnd {
         taken.iter().find(|(w, _)| *w == writer).map_or(0, |(_, sequence)| *sequence)
     }
 
-    /// Last sequence of a writer that this reader cannot have missed. Of a writer that is gone as
-    /// well, as long as samples of it may wait.
+    /// Returns the last sequence of a writer that this reader cannot have missed. Also for a
+    /// departed writer, while its samples may wait.
     pub(super) fn baseline(&self, writer: u64) -> Option<u64> {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         baselines.iter().find(|b| b.writer == writer).map(|b| b.before)
@@ -260,8 +260,8 @@ impl LocalEnd {
         baselines.iter().any(|b| b.writer == writer && !b.gone)
     }
 
-    /// Last sequence of a writer that its history brought to this reader, or that is from before
-    /// the match, and the deadline that the reader requests of it.
+    /// Returns the last sequence of a writer from its history or from before the match, and the
+    /// deadline that the reader requests of it.
     fn match_with(&self, writer: u64) -> (u64, Option<Arc<DeadlineMeter>>) {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         baselines
@@ -276,11 +276,11 @@ impl LocalEnd {
         self.baselines.lock().unwrap_or_else(PoisonError::into_inner).push(baseline);
     }
 
-    /// `published`: last sequence of the writer.
+    /// Forgets a departed writer. `published`: its last sequence.
     fn forget(&self, writer: u64, published: u64) {
         {
             let mut baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-            // Of one that has published nothing, nothing can wait.
+            // A writer that has published nothing has no waiting samples.
             baselines.retain(|b| b.writer != writer || published > b.before);
             let now = MonotonicNs::now();
             for b in baselines.iter_mut().filter(|b| b.writer == writer && !b.gone) {
@@ -304,8 +304,8 @@ impl LocalEnd {
         self.next_event().or_else(|| self.missed_deadlines())
     }
 
-    /// The oldest event. Does not wait: while another thread just adds one, there is none. That
-    /// thread may have a lower priority.
+    /// Returns the oldest event. Does not wait: returns `None` while another thread adds one, since
+    /// that thread may have a lower priority.
     fn next_event(&self) -> Option<EndpointEvent> {
         let mut events = match self.events.try_lock() {
             Ok(events) => events,
@@ -328,10 +328,10 @@ struct Baseline {
     writer: u64,
     /// Last sequence that the reader cannot have missed.
     before: u64,
-    /// Last sequence that is not delivered to it any more: from before the match, or part of the
-    /// history that it got.
+    /// Last sequence that is not delivered to it: from before the match, or part of the history
+    /// that it received.
     history_until: u64,
-    /// If the reader requests one.
+    /// Deadline of this writer, if the reader requests one.
     deadline: Option<Arc<DeadlineMeter>>,
     gone: bool,
 }
@@ -339,11 +339,11 @@ struct Baseline {
 pub(super) struct Reader {
     pub(super) end: Arc<LocalEnd>,
     pub(super) queue: Arc<LocalQueue>,
-    /// Samples of one writer that it may keep, in its queue and held.
+    /// Number of samples of one writer that it may keep, in its queue and held.
     pub(super) keeps: usize,
 }
 
-/// A reader as one of its writers delivers to it.
+/// A reader, as one of its writers needs it for delivery.
 pub(super) struct Recipient {
     pub(super) reader: Arc<Reader>,
     /// Last sequence that is not delivered to it.
@@ -384,12 +384,12 @@ impl LocalTopic {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes whenever an end comes or goes.
+    /// Returns a number that changes when an end is created or dropped.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The readers that match a writer.
+    /// Returns the readers that match a writer.
     pub(super) fn readers_of(&self, writer: &LocalEnd) -> Vec<Recipient> {
         let ends = self.ends();
         let matching = ends.readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok());
@@ -400,7 +400,7 @@ impl LocalTopic {
         matching.map(recipient).collect()
     }
 
-    /// Writers of a reader that have to give signs of life themselves.
+    /// Returns the writers of a reader that have manual liveliness.
     pub(crate) fn manual_writers_of(&self, reader: &LocalEnd) -> Vec<Arc<LocalEnd>> {
         let ends = self.ends();
         let manual =
@@ -484,9 +484,10 @@ impl LocalTopic {
         self.changed(ends);
     }
 
-    /// Keeps a sample for transient-local readers that come later, at most `depth`, and returns the
-    /// one that gives way. Called before the sample is delivered: a reader that joins in between
-    /// gets it here or there, or twice, and then drops the second by its sequence number.
+    /// Keeps a sample for later transient-local readers, at most `depth`, and returns the sample
+    /// that it replaces. Called before delivery: a reader that joins in between gets the sample
+    /// from the history or by delivery. If it gets both, it drops the second by its sequence
+    /// number.
     pub(super) fn retain(
         &self,
         writer: &LocalEnd,
@@ -511,8 +512,7 @@ impl LocalTopic {
     }
 
     /// Gives each writer as many buffers as the new reader can keep from it, so that no writer has
-    /// to allocate when the reader comes. Not under the topic's lock: clearing the memory takes
-    /// time.
+    /// to allocate for the reader. Not under the topic's lock: clearing the memory takes time.
     pub(crate) fn bring_buffers(&self, reader: &LocalEnd, samples: usize) {
         let writers: Vec<Arc<LocalEnd>> = self
             .ends()
@@ -550,14 +550,14 @@ impl LocalTopic {
             end.set_baseline(w.end.id, before, history_until);
         }
         history.sort_by_key(|s| s.header.publish_time);
-        // What does not fit gives way and is counted like any other sample.
+        // Samples that do not fit are dropped and counted like any other.
         for sample in &history {
             queue.push(sample.clone(), None);
         }
         ends.readers.push(Arc::new(Reader { end, queue, keeps }));
         self.changed(ends);
-        // Here, not under the lock: the last handle of a value runs its destructor, which may want
-        // the lock.
+        // Dropped here, not under the lock: the last handle of a value runs its destructor, which
+        // may want the lock.
         drop(history);
     }
 
@@ -569,7 +569,7 @@ impl LocalTopic {
             r.end.forget(writer.id, writer.published.load(Ordering::Acquire));
         }
         self.changed(ends);
-        // With what it retained, whose destructors may want the lock.
+        // Dropped with its retained samples, whose destructors may want the lock.
         drop(gone);
     }
 

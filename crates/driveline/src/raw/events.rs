@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A publisher's events, for its owner and for one more who looks from outside.
+//! A publisher's events, for its owner and for one more poller.
 
 use crate::event::EndpointEvent;
 use crate::local::LocalEnd;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Most events that wait for one of the two.
+/// Maximum number of events that wait for one of the two.
 const MAX_WAITING: usize = 64;
 
-/// Sources of a publisher's events, and events that one of two pollers has not had yet.
+/// Sources of a publisher's events, and the events that one of the two pollers has not received
+/// yet.
 pub(super) struct EventSources {
     local: Option<Arc<LocalEnd>>,
     host: Option<Box<dyn Fn() -> Option<EndpointEvent> + Send + Sync>>,
@@ -54,7 +55,7 @@ impl EventSources {
         Arc::new(Self { local, host, waiting: Mutex::default() })
     }
 
-    /// The owner's next event.
+    /// Returns the owner's next event.
     pub(super) fn poll(&self) -> Option<EndpointEvent> {
         self.next(false)
     }

@@ -8,7 +8,7 @@ use driveline_shm::Kicker;
 use driveline_types::service::ShortId;
 use std::sync::Arc;
 
-/// See the module. Any thread.
+/// View of a subscription's publishers. Any thread.
 pub(crate) struct Matches {
     local: Option<(Arc<LocalTopic>, Arc<LocalEnd>)>,
     host: Option<driveline_shm::Publishers>,
@@ -18,9 +18,9 @@ pub(crate) struct Matches {
 pub(crate) struct Writer {
     pub(crate) id: ShortId,
     pub(crate) node: String,
-    /// Its history.
+    /// Depth of its history.
     pub(crate) depth: u32,
-    /// By which way its samples come.
+    /// Reach over which its samples come.
     pub(crate) reach: Reach,
 }
 
@@ -32,7 +32,7 @@ impl Matches {
         Self { local, host }
     }
 
-    /// Changes whenever a publisher comes or goes. Two atomic loads.
+    /// Returns a number that changes when a publisher is matched or departs. Two atomic loads.
     pub(crate) fn generation(&self) -> u64 {
         // Both only grow.
         let local = self.local.as_ref().map_or(0, |(topic, _)| topic.generation());
@@ -47,7 +47,7 @@ impl Matches {
         }
     }
 
-    /// Locks and allocates.
+    /// Returns the matched publishers. Locks and allocates.
     pub(crate) fn writers(&self) -> Vec<Writer> {
         let local = self.local.iter().flat_map(|(topic, end)| topic.writing_peers(end));
         let inside = local.map(|p| Writer {
@@ -73,8 +73,8 @@ impl Matches {
         misfit.filter(|_| self.writers().is_empty())
     }
 
-    /// Lets the publisher of a sample inside the process know that it was taken; outside, the
-    /// transport does.
+    /// Notifies the publisher of a sample inside the process that the sample was taken. For other
+    /// processes, the transport does so.
     pub(crate) fn note_taken(&self, sample: &RawSample) {
         if let (true, Some((_, end))) = (sample.is_local(), &self.local) {
             end.note_taken(sample.publisher().0, sample.header().sequence);

@@ -8,10 +8,10 @@
 use driveline_types::MonotonicNs;
 use std::time::Duration;
 
-/// Publishers that are remembered.
+/// Maximum number of publishers remembered.
 const REMEMBERED: usize = 16;
 
-/// Properties of a sample that decide.
+/// Properties of a sample on which the choice depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     /// Its publisher.
@@ -84,7 +84,7 @@ impl Ownership {
         true
     }
 
-    /// Notes a sample; the time since the publisher's previous one, zero for the first.
+    /// Notes a sample. Returns the time since the publisher's previous sample, zero for the first.
     fn hear(&mut self, offer: Offer) -> Duration {
         let known = self.heard.iter().position(|(publisher, _)| *publisher == offer.publisher);
         let before = known.map(|i| self.heard.remove(i).1);

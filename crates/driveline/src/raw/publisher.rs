@@ -29,8 +29,8 @@ const NOT_WORTH_CHECKING: u64 = 1 << 16;
 /// Publisher of any payload kind. One thread at a time; dropping it notifies its subscriptions.
 ///
 /// After creation, [`Self::loan`] and [`Self::publish`] neither allocate nor lock nor make system
-/// calls, except for the one that wakes sleeping readers (and, within `max_blocking_ms`, the wait
-/// of a reliable publisher).
+/// calls, except to wake sleeping readers (and, within `max_blocking_ms`, to wait for reliable
+/// readers).
 pub struct RawPublisher {
     topic: TopicName,
     topic_id: TopicId,
@@ -70,16 +70,16 @@ pub enum Parcel {
 pub(crate) struct MatchedReader {
     pub(crate) id: ShortId,
     pub(crate) node: String,
-    /// True if one more sample displaces none that it has not read.
+    /// True if one more sample displaces no unread one.
     pub(crate) has_room: bool,
     pub(crate) progress: Progress,
 }
 
 /// Reading position of a matched subscription, also after its end.
 pub(crate) enum Progress {
-    /// By the numbers of samples.
+    /// Position of a reader inside the process, as a sequence number.
     Inside { reader: Arc<LocalEnd>, writer: u64 },
-    /// Position among the written samples.
+    /// Position of a reader outside, among the written samples.
     Outside(driveline_shm::Progress),
 }
 
@@ -99,7 +99,7 @@ impl Progress {
 pub struct PublisherStats {
     /// Samples published.
     pub published: u64,
-    /// Unread samples inside the process that gave way to newer ones, over all subscriptions.
+    /// Unread samples inside the process that newer ones replaced, over all subscriptions.
     pub overwritten: u64,
     /// Values that were serialised for readers outside.
     pub serialised: u64,
@@ -115,15 +115,15 @@ pub struct PublishedCounter {
     /// Publish time of the newest sample, in nanoseconds; 0 before the first.
     newest_ns: Arc<AtomicU64>,
     deadline: Option<Arc<DeadlineMeter>>,
-    /// Of readers inside the process, and of those outside.
+    /// Waits for readers inside the process, and for readers outside.
     blocking: [Option<Arc<BlockingMeter>>; 2],
 }
 
 impl PublishedCounter {
-    /// Samples so far. One atomic load.
+    /// Returns the number of samples published so far. One atomic load.
     #[must_use]
     pub fn get(&self) -> u64 {
-        // Relaxed: the number stands for itself.
+        // Relaxed: no other memory depends on the number.
         self.samples.load(Ordering::Relaxed)
     }
 
@@ -134,8 +134,7 @@ impl PublishedCounter {
         self.deadline.as_ref().map_or(0, |d| d.missed(MonotonicNs::now()))
     }
 
-    /// Ends the count of missed deadlines, whatever is published from here on: for the end of a
-    /// run.
+    /// Stops counting missed deadlines, for the end of a run.
     pub fn end_deadlines(&self) {
         if let Some(deadline) = &self.deadline {
             deadline.close(MonotonicNs::now());
@@ -164,7 +163,7 @@ impl PublishedCounter {
     }
 }
 
-/// A publisher that is gone misses no deadline.
+/// Ends the count of missed deadlines when the publisher is dropped.
 struct DeadlineEnd(Option<Arc<DeadlineMeter>>);
 
 impl Drop for DeadlineEnd {
@@ -175,11 +174,11 @@ impl Drop for DeadlineEnd {
     }
 }
 
-/// Values that gave way to newer ones. Dropping it may run their destructors.
+/// Values replaced by newer ones. Dropping it may run their destructors.
 pub struct DisplacedValues(#[allow(dead_code, reason = "held to be dropped")] Displaced);
 
-/// Memory for one payload that only the holder can see, until it is published. Dropping it gives it
-/// back.
+/// Memory for one payload that only the holder can see, until it is published. Dropping it returns
+/// the memory.
 pub struct RawLoan {
     place: Place,
     source_time: Option<MonotonicNs>,
@@ -190,8 +189,9 @@ enum Place {
     Local(LocalLoan),
 }
 
-/// Admits memory for samples inside the process. It is touched when it is reserved, and more than
-/// exists would end the process. Keep the result until it is reserved.
+/// Checks that memory for samples inside the process is available. Reserving touches the memory,
+/// and touching more than exists would end the process. Keep the result until the memory is
+/// reserved.
 pub(super) fn admit_memory(
     topic: &TopicName,
     needed: u64,
@@ -273,15 +273,15 @@ impl RawPublisher {
                 })?)
             }
         };
-        // One number for both transports: what names this publisher to a service must not depend on
-        // the way that a request took.
+        // One id for both transports: a service identifies this publisher by it, whichever
+        // transport a request used.
         let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
         let by_pointer = o.reach == Reach::Process || kind == PayloadKind::Protobuf;
         let local = if by_pointer {
             let end = LocalEnd::new(id, node.as_str(), schema, o.qos.clone());
             let has_buffers = matches!(kind, PayloadKind::Plain | PayloadKind::Bytes);
             let end = if has_buffers { end.with_buffers(max_payload) } else { end };
-            // At host reach the host transport watches.
+            // At host reach, the host transport checks deadline and lease.
             let end =
                 Arc::new(if o.reach == Reach::Process { end.watching_itself(&topic) } else { end });
             let local_topic = context.topic(&topic);
@@ -387,7 +387,7 @@ impl RawPublisher {
     /// most `max_blocking_ms`.
     ///
     /// # Errors
-    /// [`PublishError`]; the loan is given back.
+    /// [`PublishError`]; the loan is released.
     pub fn publish(&mut self, loan: RawLoan) -> Result<u64, PublishError> {
         self.admit()?;
         self.stamp_times();
@@ -445,14 +445,14 @@ impl RawPublisher {
         };
         let sequence = local.next_sequence;
         header.sequence = sequence;
-        // The length is only known to who serialises, which pointers are spared.
+        // The length is known only after serialisation, which pointers do not need.
         header.payload_len = 0;
         header.checksum = None;
         scope::stamp(header, self.topic_id, source_time, scope::fresh_trace(self.id, sequence));
         let keeps_history = self.keeps_history;
         let outside = self.host.as_mut().filter(|h| h.matched() > 0 || keeps_history);
         let given = object.clone();
-        // From here on readers may be done with the value before this function is.
+        // From here on, readers may drop the value before this function returns.
         let own = OwnHandle::new(object, sequence);
         let delivery = local.publish_object(given, header);
         self.displaced = delivery.displaced;
@@ -460,7 +460,8 @@ impl RawPublisher {
         self.stats.overwritten += delivery.overwritten;
         if let (Some(host), Some(object)) = (outside, own.get()) {
             let topic = || self.topic.to_string();
-            // On its way since the publish time, and so part of the next hop's communication.
+            // Encoding happens after the publish time, and so is part of the next hop's
+            // communication.
             let loan = conversion::publishing(|| {
                 let len = object.encoded_len().unwrap_or(0);
                 let mut loan =
@@ -479,13 +480,13 @@ impl RawPublisher {
         Ok(sequence)
     }
 
-    /// The values that gave way to the one just published. Drop them outside of locks that their
+    /// Returns the values replaced by the one just published. Drop them outside of locks that their
     /// destructors may want.
     pub fn take_displaced(&mut self) -> DisplacedValues {
         DisplacedValues(std::mem::take(&mut self.displaced))
     }
 
-    /// Publishes what belongs to a service, with its word.
+    /// Publishes a request or an answer, with the service word in its header.
     pub(crate) fn publish_for_service(
         &mut self,
         parcel: Parcel,
@@ -505,7 +506,7 @@ impl RawPublisher {
         ShortId(self.id)
     }
 
-    /// The subscriptions that get what is published next. Allocates.
+    /// Returns the subscriptions that receive the next sample. Allocates.
     pub(crate) fn readers(&mut self) -> Vec<MatchedReader> {
         let (depth, id) = (self.depth, self.id);
         let inside = self.local.iter().flat_map(LocalPublisher::peers).map(|p| MatchedReader {
@@ -532,8 +533,8 @@ impl RawPublisher {
         self.host.as_ref().map_or(0, |h| h.next_sequence() - 1)
     }
 
-    /// `kicker` is kicked by each new event from now on, such as a subscription that has come or
-    /// gone.
+    /// Kicks `kicker` at each new event from now on, e.g. when a subscription is matched or
+    /// departs.
     pub(crate) fn kick_on_event(&self, kicker: &Kicker) {
         if let Some(local) = &self.local {
             local.end.kick_on_event(kicker.clone());
@@ -543,7 +544,7 @@ impl RawPublisher {
         }
     }
 
-    /// The present on both clocks.
+    /// Sets the header's times to the present, on both clocks.
     fn stamp_times(&mut self) {
         let now = MonotonicNs::now();
         if now.0.saturating_sub(self.wall_read.0) > WALL_OFFSET_VALID_NS {
@@ -580,7 +581,7 @@ impl RawPublisher {
         }
     }
 
-    /// A view of how many samples were published, for other threads than the publisher's.
+    /// Returns the counter of published samples, for other threads.
     #[must_use]
     pub fn published_counter(&self) -> PublishedCounter {
         self.published.clone()
@@ -592,7 +593,7 @@ impl RawPublisher {
         self.host.as_ref().map(driveline_shm::Publisher::stats)
     }
 
-    /// A sign of life for `manual_by_topic` liveliness; publishing is one too.
+    /// Asserts `manual_by_topic` liveliness. Publishing asserts it as well.
     pub fn assert_liveliness(&mut self) {
         if let Some(local) = &self.local {
             local.end.is_alive(MonotonicNs::now());

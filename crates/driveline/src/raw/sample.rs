@@ -59,13 +59,13 @@ impl RawSample {
         }
     }
 
-    /// Returns true if it did not leave the process.
+    /// Returns true if it came from inside the process.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.source, Source::Local { .. })
     }
 
-    /// A sample of the same content that holds nothing of its subscription's: bytes are copied, of
-    /// a value that moved as a pointer it is a further handle. Allocates.
+    /// Returns a sample of the same content that does not count as held by the subscription: bytes
+    /// are copied, a value that moved as a pointer is shared. Allocates.
     #[must_use]
     pub fn detached(&self) -> Self {
         let body = match (self.object(), self.payload()) {

@@ -5,17 +5,15 @@ use driveline_types::Uncounted;
 
 /// Counters of a subscription since its creation, at every reach.
 ///
-/// Published after the match = received + missed + superseded + expired + corrupt + refused + lost
-/// on the way + not read + inactive + standby, whenever it is asked for; no sample is in two of
-/// them.
+/// At any time, published after the match = received + missed + superseded + expired + corrupt +
+/// refused + lost on the way + not read + inactive + standby. Each sample is in one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionStats {
     /// Samples read.
     pub received: u64,
     /// Samples that newer ones replaced before they were read.
     pub missed: u64,
-    /// The same on an input of a callback that does not trigger, of which only the newest sample is
-    /// wanted.
+    /// Replaced samples of an input that does not trigger its callback: only the newest is wanted.
     pub superseded: u64,
     /// Samples older than the lifespan when a read came to them.
     pub expired: u64,
@@ -24,24 +22,24 @@ pub struct SubscriptionStats {
     /// Samples that broke what their publisher had promised at the match: without its checksum, or
     /// longer than its `max_payload`. At process reach there are none.
     pub refused: u64,
-    /// Samples of other hosts that did not reach this one, as the gateway here reports: between two
-    /// that did, and after the last one once it is known how many there were.
+    /// Samples of other hosts that did not reach this one, as the local gateway reports: gaps
+    /// between samples that arrived, and samples after the last one once their number is known.
     pub lost_on_the_way: u64,
     /// Samples that are unread now, expired ones included until a read comes to them.
     pub not_read: u64,
     /// Samples of publishers that were not the owner of the topic (`strength`).
     pub standby: u64,
-    /// Samples that came, or were unread, while the component was inactive
+    /// Samples that arrived, or were unread, while the component was inactive
     /// ([`Lifecycle`](crate::Lifecycle)).
     pub inactive: u64,
     /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by
     /// a read of the newest.
     pub overwritten: u64,
-    /// Publishers of other hosts of which it is not known how many samples they published after the
-    /// newest one that came: the sum above is that of what is known. It falls when they are reached
-    /// again.
+    /// Number of unreachable publishers of other hosts: the samples that they published after the
+    /// last one that arrived are not known, and are not in the sum above. Falls when they are
+    /// reached again.
     pub uncounted: u64,
-    /// Reason of one of them.
+    /// Reason for one of them.
     pub uncounted_reason: Option<Uncounted>,
     /// Periods of the requested deadline in which a matched publisher published nothing. Not a
     /// number of samples.
@@ -49,7 +47,7 @@ pub struct SubscriptionStats {
 }
 
 impl SubscriptionStats {
-    /// Number of samples that came or were passed over, whatever became of them.
+    /// Number of samples that arrived or were passed over, whatever happened to them.
     pub(crate) fn came(&self) -> u64 {
         let parts = [
             self.received,

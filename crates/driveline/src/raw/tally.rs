@@ -2,9 +2,9 @@
 //! Counters of a subscription, read by other threads without a lock.
 //!
 //! The reading thread may be a real-time thread: a lock that the account holds while it reads
-//! counters would make it wait for a thread of lower priority. So the reading thread publishes what
-//! only it knows in a seqlock, and whoever asks reads that together with the counters of both
-//! transports until nothing has changed meanwhile.
+//! counters would make it wait for a thread of lower priority. So the reading thread publishes its
+//! own counts in a seqlock. Other threads read them together with the counters of both transports,
+//! and repeat until nothing changed meanwhile.
 
 use super::SubscriptionStats;
 use crate::local::{LocalEnd, LocalQueue, OwnLocal};
@@ -13,8 +13,8 @@ use driveline_types::MonotonicNs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Reads that are tried until one is consistent. After that, one sample that is read at this moment
-/// may be missing or counted twice.
+/// Maximum number of attempts at a consistent read. After that, one sample that is read at this
+/// moment may be missing or counted twice.
 const TRIES: usize = 1000;
 const WORDS: usize = 14;
 
@@ -26,7 +26,7 @@ pub(super) struct Taken {
     pub(super) deadlines: u64,
 }
 
-/// What was taken while the component was inactive.
+/// Counts of the time in which the component was inactive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Inactive {
     pub(super) received: u64,
@@ -52,13 +52,13 @@ impl Inactive {
     }
 }
 
-/// What only the reading thread knows.
+/// Counts that only the reading thread knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
     pub(super) received: u64,
     pub(super) heads_passed_over: u64,
     pub(super) standby: u64,
-    /// A sample of the host transport is taken out and not read yet.
+    /// True if a sample was taken out of the host transport and is not read yet.
     pub(super) has_host_head: bool,
     pub(super) newest_only: bool,
     pub(super) inactive: Inactive,
@@ -144,7 +144,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Before the reading thread takes or drops samples.
+    /// Begins a change. Called before the reading thread takes or drops samples.
     #[inline]
     pub(super) fn begin(&self) {
         let version = self.version.load(Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Tally {
         fence(Ordering::Release);
     }
 
-    /// After it.
+    /// Ends a change and publishes the counts.
     #[inline]
     pub(super) fn end(&self, own: &Own) {
         for (word, value) in self.words.iter().zip(own.words()) {
@@ -163,8 +163,8 @@ impl Tally {
         self.version.store((version | 1).wrapping_add(1), Ordering::Release);
     }
 
-    /// `read` with what the reading thread published, again and again until nothing has changed
-    /// meanwhile, 1000 times at most. Never waits for the writer.
+    /// Calls `read` with the published counts until nothing changed meanwhile, at most 1000 times.
+    /// Never waits for the writer.
     fn read<T>(&self, mut read: impl FnMut(Own) -> T) -> T {
         for _ in 1..TRIES {
             if let Some(value) = self.try_read(&mut read) {
@@ -174,7 +174,7 @@ impl Tally {
         read(self.words())
     }
 
-    /// One try. `None` if the writer was changing something before or meanwhile.
+    /// One attempt. Returns `None` if the writer changed something before or meanwhile.
     fn try_read<T>(&self, read: &mut impl FnMut(Own) -> T) -> Option<T> {
         let before = self.version.load(Ordering::Acquire);
         if before & 1 == 1 {
@@ -191,7 +191,7 @@ impl Tally {
     }
 }
 
-/// Where the counters of a subscription are.
+/// Access to the counters of a subscription.
 #[derive(Clone)]
 pub(crate) struct Counts {
     pub(super) local: Option<(Arc<LocalEnd>, Arc<LocalQueue>)>,
@@ -201,8 +201,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Counters now, for a thread that does not own the subscription. The owner never waits for it.
-    /// At host reach it locks, for as long as a list of publishers is copied.
+    /// Returns the counters, for a thread that does not own the subscription. The owner never waits
+    /// for it. At host reach it holds a lock while it copies the list of publishers.
     pub(crate) fn read(&self) -> SubscriptionStats {
         self.tally.read(|own| self.stats(&own))
     }
@@ -289,7 +289,7 @@ impl Counts {
         Ok(Some(without_inactive(own, sum(inside, outside))))
     }
 
-    /// As [`Self::deadlines`], with those of times in which the component was inactive.
+    /// As [`Self::deadlines`], including deadlines missed while the component was inactive.
     fn all_deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         self.deadline_ms?;
         let inside = self.local.as_ref().map_or((0, None), |(end, _)| end.deadlines(now));

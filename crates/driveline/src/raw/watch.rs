@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Readiness as a file descriptor, and the host transport's events in the public words.
+//! Readiness as a file descriptor, and conversion of the host transport's events to public ones.
 
 use crate::event::EndpointEvent;
 use crate::local::LocalQueue;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The helper waits for samples.
 const WATCHING: u8 = 0;
-/// The descriptor is readable; the helper sleeps until the reader has seen that nothing is left.
+/// The descriptor is readable; the helper sleeps until the reader has read everything.
 const SIGNALLED: u8 = 1;
 /// The subscription is gone.
 const CLOSED: u8 = 2;
@@ -67,8 +67,8 @@ impl Notifier {
         }
     }
 
-    /// The reader found nothing more: clear the descriptor and watch again. What comes after the
-    /// reader's last look is found by the helper, which looks before it sleeps.
+    /// Clears the descriptor and watches again, after the reader found no more samples. The helper
+    /// checks before it sleeps, so it finds samples that arrive after the reader's last check.
     pub(super) fn rearm(&mut self) {
         if self.shared.state.load(Ordering::Acquire) == SIGNALLED {
             let mut count = [0u8; 8];
@@ -141,12 +141,12 @@ impl Promise {
         }
     }
 
-    /// A publisher's.
+    /// Returns the event of a publisher that missed its offered deadline.
     pub(crate) fn offered(&self, missed: u64, total: u64) -> EndpointEvent {
         self.missed("no sample was published", missed, total)
     }
 
-    /// A subscription's.
+    /// Returns the event of a subscription whose requested deadline was missed.
     pub(super) fn requested(&self, missed: u64, total: u64) -> EndpointEvent {
         self.missed("no sample came", missed, total)
     }
@@ -174,7 +174,7 @@ pub(super) fn publisher_event(event: PublisherEvent, promise: &Promise) -> Endpo
     }
 }
 
-/// A publish has waited for this reader without success.
+/// Returns the event of a publish that waited for this reader without success.
 pub(crate) fn reliable_timeout(
     topic: &TopicName,
     max_blocking_ms: u32,

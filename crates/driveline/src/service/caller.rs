@@ -16,9 +16,9 @@ use std::time::Duration;
 type Outcome = Result<RawSample, CallError>;
 type Then = Box<dyn FnOnce(Outcome) + Send>;
 
-/// Asks the one server of a service without waiting: the outcome of each call is a callback of the
-/// executor that the client was added to, triggered by the response. Clones are the same client;
-/// any thread, callbacks included.
+/// Calls the one server of a service without waiting: the outcome of each call arrives in a
+/// callback of the executor that the client was added to, triggered by the response. Clones are the
+/// same client; any thread, callbacks included.
 #[derive(Clone)]
 pub struct RawCaller(Arc<Shared>);
 
@@ -50,13 +50,13 @@ impl Attention for Shared {
         if requester.pending() == 0 {
             return false;
         }
-        // Marked now, given up after the responses have been looked through once more.
+        // Marked now; given up after the responses were checked once more.
         requester.doom(stirred);
         requester.deadline().is_some_and(|d| d <= now)
     }
 
-    /// In a reentrant group, another thread must not give the call up before this response is heard
-    /// of.
+    /// In a reentrant group, another thread must not give the call up before this response is
+    /// handled.
     fn has_taken(&self, sample: &RawSample) {
         self.requester().has_taken(sample);
     }
@@ -67,11 +67,12 @@ impl Attention for Shared {
 }
 
 impl Executor {
-    /// Hands a client to the executor, which runs what is to happen with the outcomes of its calls.
-    /// Only before the start.
+    /// Adds a client to the executor, which runs the closures for the outcomes of its calls. Call
+    /// it before the start.
     ///
     /// # Errors
-    /// [`ExecutorError`] if the executor runs already, or the kernel refuses what waiting needs.
+    /// [`ExecutorError`] if the executor runs already, or the kernel refuses a resource for
+    /// waiting.
     pub fn add_raw_client(
         &self,
         client: RawClient,
@@ -111,20 +112,19 @@ impl Executor {
     }
 }
 
-/// The executor's handle: outcomes are not delivered after it.
+/// The executor's handle. After it is dropped, no outcome is delivered.
 struct Inside(Arc<Shared>);
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // What is to be done with outcomes may own the caller, and may do anything when it is
-        // dropped.
+        // The closures for outcomes may own the caller, and may run any code when they are dropped.
         let calls = self.0.requester().close();
         drop(calls);
     }
 }
 
 impl Shared {
-    /// Servers lost when the call began; later losses have their own turn.
+    /// Gives up the calls that are lost now; later losses are handled by their own callback.
     fn give_up_the_lost(&self) {
         let now = MonotonicNs::now();
         loop {
@@ -153,9 +153,9 @@ impl RawCaller {
     }
 
     /// Sends a loan. `then` is called once, on a thread of the executor: with the response, or with
-    /// what became of the call within `timeout`. If the executor is stopped before, it is dropped.
-    /// In a callback, the request inherits what the callback has consumed. Never waits for the
-    /// server; allocates.
+    /// the error that ended the call within `timeout`. If the executor stops first, `then` is
+    /// dropped. In a callback, the request inherits the origins of the samples that the callback
+    /// has consumed. Never waits for the server; allocates.
     ///
     /// # Errors
     /// [`CallError`] if the request could not be sent: `then` is not called.
@@ -196,7 +196,7 @@ impl RawCaller {
             requester.send(server, request, timeout, then)?
         };
         drop(sent);
-        // For the time-out, which may be the nearest.
+        // The executor must see the new time-out, which may be the nearest.
         self.0.kicker.kick();
         Ok(())
     }
@@ -217,8 +217,8 @@ impl RawCaller {
     }
 
     /// Calls `changed` when servers may have appeared or ended, on a thread of the executor. It
-    /// should notify another thread and return; that thread then calls [`Self::server`]. The first
-    /// callback counts.
+    /// should notify another thread and return; that thread then calls [`Self::server`]. Only the
+    /// first call has an effect.
     pub fn watch_servers(&self, changed: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.watcher.set(Box::new(changed));
         self.0.kicker.kick();

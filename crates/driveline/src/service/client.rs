@@ -14,16 +14,16 @@ use driveline_types::{MonotonicNs, Schema, ServiceName};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Responses that are looked through before deadlines are looked at again: more than can be
+/// Maximum number of responses checked before deadlines are checked again: more than can be
 /// pending.
 const LOOKED_THROUGH: usize = 256;
 
-/// Asks the one server of a service, of any payload kind. One thread at a time; responses outlive
-/// it.
+/// Client that waits for the response of the one server of a service, of any payload kind. One
+/// thread at a time; responses outlive it.
 ///
 /// A call allocates, makes system calls, and waits, at most for its time-out: it is for threads
-/// that may wait. In a callback of an executor it keeps that executor's thread;
-/// [`RawCaller`](super::RawCaller) does not.
+/// that may wait. In a callback it occupies the executor's thread; [`RawCaller`](super::RawCaller)
+/// does not.
 pub struct RawClient {
     service: ServiceName,
     requester: Requester<()>,
@@ -74,7 +74,7 @@ impl RawClient {
         &self.service
     }
 
-    /// Waits until exactly one server is there (`true`) or the time is over (`false`).
+    /// Waits until exactly one server exists (`true`) or the time-out has passed (`false`).
     pub fn wait_for_server(&mut self, timeout: Duration) -> bool {
         let deadline = after(timeout);
         loop {
@@ -106,7 +106,8 @@ impl RawClient {
     /// counts as read.
     ///
     /// # Errors
-    /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been executed.
+    /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been
+    /// executed.
     pub fn call(&mut self, request: RawLoan, timeout: Duration) -> Result<RawSample, CallError> {
         self.call_with(Parcel::Loan(request), timeout)
     }
@@ -143,7 +144,7 @@ impl RawClient {
         timeout: Duration,
     ) -> Result<RawSample, CallError> {
         self.look_at_events();
-        // What came too late for earlier calls makes room, and is counted.
+        // Late responses to earlier calls are counted, and make room.
         for _ in 0..LOOKED_THROUGH {
             let Ok(Some(sample)) = self.responses.next_sample(Order::Oldest) else { break };
             self.requester.accept(sample);
@@ -161,7 +162,7 @@ impl RawClient {
             }
             self.look_at_events();
             if self.requester.doom(true) {
-                // What was published before the server went is there by now.
+                // Responses that the server published before its end have arrived by now.
                 if let Some(outcome) = self.take(number) {
                     return outcome;
                 }
@@ -213,7 +214,7 @@ impl RawClient {
     }
 }
 
-/// A time-out as a time; one that is longer than time never comes.
+/// Returns the time at which a time-out passes. One beyond the range of the clock never passes.
 fn after(timeout: Duration) -> MonotonicNs {
     MonotonicNs(
         MonotonicNs::now().0.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)),

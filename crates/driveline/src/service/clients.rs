@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Publishers whose refusal was read give way.
 const MAX_PUBLISHERS: usize = MAX_MATCHES + MAX_CLIENTS as usize + 1;
 
-/// See the module. Shared by the server, its executor and its responders.
+/// Clients of one server. Shared by the server, its executor and its responders.
 pub(super) struct Clients {
     node: Node,
     pub(super) service: ServiceName,
@@ -41,10 +41,10 @@ pub(super) struct Clients {
 #[derive(Default)]
 struct Table {
     ends: BTreeMap<ShortId, Arc<ClientEnd>>,
-    /// The clients as they were at this generation of the matches.
+    /// Generation of the matches at which departed clients were last removed.
     seen: u64,
-    /// It was said that there is no answer for some.
-    told: bool,
+    /// A log line has reported that some clients get no answer.
+    is_logged: bool,
 }
 
 /// The server's end of one client.
@@ -53,7 +53,7 @@ pub(super) struct ClientEnd {
     pub(super) node: String,
     /// Reason why this client gets only refusals, if it does.
     refusal: Option<String>,
-    /// It is refused until there is room for one more.
+    /// The client is refused until there is room for one more.
     waits_for_room: bool,
     /// Number of calls that it may have in flight.
     pending: u32,
@@ -100,7 +100,7 @@ impl Clients {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `kicker` is kicked when clients come or go.
+    /// Kicks `kicker` when clients are matched or depart.
     pub(super) fn kick_on_change(&self, kicker: &Kicker) {
         self.matches.kick_on_change(kicker);
     }
@@ -163,7 +163,7 @@ impl Clients {
                 }
             }
         };
-        // Unmapping takes time, and others may want the lock.
+        // Unmapping takes time, and other threads may want the lock.
         drop(gone);
         found
     }
@@ -204,7 +204,7 @@ impl Clients {
                 self.publisher(&writer, 0).map(|p| (p, Some(text)))
             }),
             Some(_) if table.ends.len() >= MAX_PUBLISHERS => {
-                if !std::mem::replace(&mut table.told, true) {
+                if !std::mem::replace(&mut table.is_logged, true) {
                     tracing::error!(
                         service = self.service.as_str(),
                         "more than {MAX_PUBLISHERS} clients call; further ones get no answer"
@@ -250,7 +250,7 @@ impl Clients {
         writer: &Writer,
         max_response: usize,
     ) -> Result<RawPublisher, EndpointError> {
-        // Who wants more is refused, and the refusal costs no more than that.
+        // A client that wants more is refused, and the refusal needs no more memory than this.
         let depth = writer.depth.min(MAX_PENDING);
         let options = PublisherOptions {
             reach: writer.reach,
@@ -272,7 +272,7 @@ impl Clients {
         )
     }
 
-    /// Takes out the clients that have gone, if any have come or gone.
+    /// Removes and returns departed clients, if the matches have changed.
     fn prune(&self, table: &mut Table) -> Vec<Arc<ClientEnd>> {
         let generation = self.matches.generation();
         if generation == table.seen {
@@ -316,8 +316,8 @@ impl Clients {
     }
 }
 
-/// If there are as many ends as there may be, takes one out that only refuses and whose client has
-/// heard it, or can.
+/// If the maximum number of ends exists, removes an end that only refuses and whose client has read
+/// the refusal, or can read it.
 fn make_room(table: &mut Table) -> Option<Arc<ClientEnd>> {
     if table.ends.len() < MAX_PUBLISHERS {
         return None;
@@ -330,7 +330,7 @@ fn make_room(table: &mut Table) -> Option<Arc<ClientEnd>> {
 }
 
 impl Attention for Clients {
-    /// Lets go of the memory for clients that have gone, also when no other one asks.
+    /// Releases the memory for departed clients, even if no other client sends a request.
     fn is_due(&self, _: MonotonicNs) -> bool {
         let gone = self.prune(&mut self.table());
         drop(gone);
@@ -349,7 +349,7 @@ impl ClientEnd {
         self.publisher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Inside the process matches are there at once.
+    /// Inside the process, ends are matched at once.
     fn owes(&self) -> bool {
         let mut publisher = self.publisher();
         publisher.written() > 0 && publisher.readers().is_empty()
@@ -363,7 +363,7 @@ impl ClientEnd {
         self.publisher().loan(len)
     }
 
-    /// Publishes what becomes of a request. The values that gave way are to be dropped.
+    /// Publishes the outcome of a request. The caller drops the returned replaced values.
     pub(super) fn publish(
         &self,
         parcel: Parcel,
@@ -375,7 +375,7 @@ impl ClientEnd {
         published.map(|_| displaced)
     }
 
-    /// A text in place of a response.
+    /// Returns a text to send in place of a response.
     pub(super) fn text(&self, kind: PayloadKind, text: &str) -> Result<Parcel, LoanError> {
         let text = cut_refusal(text);
         if matches!(kind, PayloadKind::Protobuf | PayloadKind::Object) {
@@ -386,8 +386,8 @@ impl ClientEnd {
         Ok(Parcel::Loan(loan))
     }
 
-    /// One request is answered, or let go. Before the answer is published: the client may ask again
-    /// as soon as it has it.
+    /// Notes that one request is answered or dropped. Called before the answer is published: the
+    /// client may send its next request as soon as it has the answer.
     pub(super) fn settle(&self) {
         self.unanswered.fetch_sub(1, Ordering::AcqRel);
     }

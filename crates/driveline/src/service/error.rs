@@ -19,7 +19,7 @@ pub enum CallError {
         /// The service.
         service: String,
     },
-    /// A server is there, but cannot be matched: another type, no rights.
+    /// A server exists, but cannot be matched: another type, or no rights.
     #[error("service '{service}': its server does not match this client: {reason}; the request was \
          {}", taken(*was_taken))]
     Mismatch {
@@ -84,14 +84,14 @@ pub enum CallError {
         /// not known any more.
         was_taken: bool,
     },
-    /// The server said no.
+    /// The server refused the request.
     #[error("service '{service}': {}: {text}", what(*outcome))]
     Refused {
         /// The service.
         service: String,
-        /// In which way.
+        /// Kind of refusal.
         outcome: Outcome,
-        /// Its words.
+        /// The server's text.
         text: String,
     },
     /// The call would wait for a server that cannot run meanwhile.
@@ -104,7 +104,7 @@ pub enum CallError {
         /// The service.
         service: String,
     },
-    /// The executor that would hear of the outcome is gone.
+    /// The executor that would receive the outcome has ended.
     #[error(
         "service '{service}': the executor that this client was added to is gone, so the outcome \
          could not be delivered"
@@ -155,7 +155,7 @@ fn what(outcome: Outcome) -> &'static str {
     }
 }
 
-/// An answer could not be given.
+/// Answering failed.
 #[derive(Debug, Error)]
 pub enum AnswerError {
     /// The client has ended.
@@ -166,7 +166,7 @@ pub enum AnswerError {
         /// The client's node.
         client: String,
     },
-    /// There is no memory for it.
+    /// There is no memory for the response.
     #[error(
         "service '{service}': no memory for the response (its greatest length is the service's \
          max_response): {source}"
@@ -177,7 +177,7 @@ pub enum AnswerError {
         /// Error of the transport.
         source: LoanError,
     },
-    /// It could not be published.
+    /// The response could not be published.
     #[error("service '{service}': {source}")]
     Publish {
         /// The service.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services: a request to the one server of a name, and one answer to the one who asked.
+//! Services: a client sends a request to the one server of a name and receives one answer.
 //!
 //! Built of topics alone (`docs/protocols/services.md`): requests go to the server's subscription,
 //! and each client has its own response topic, so that an answer wakes only its client and is held
@@ -14,7 +14,10 @@
 //! A server of map tiles, which writes each tile where its client reads it:
 //!
 //! ```
-//! use driveline::{ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, ServiceCallback, ServiceOptions, plain_type};
+//! use driveline::{
+//!     ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind,
+//!     ServiceCallback, ServiceOptions, plain_type,
+//! };
 //! use std::time::Duration;
 //!
 //! #[plain_type(name = "map/TileRequest", crate = driveline::types)]
@@ -31,11 +34,16 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
-//! let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("map") })?;
+//! let context = Context::new(ContextOptions {
+//!     domain_dir: Some(dir.path().join("domain")),
+//!     ..ContextOptions::named("map")
+//! })?;
 //! let node = context.node("map")?;
 //! let executor = Executor::new(ExecutorOptions::default())?;
-//! let service = node.service::<TileRequest, Tile>("map/tile", ServiceOptions { max_response: 4 << 20, ..Default::default() })?;
-//! let callback = ServiceCallback { name: "tiles".into(), group: executor.group(GroupKind::MutuallyExclusive) };
+//! let options = ServiceOptions { max_response: 4 << 20, ..Default::default() };
+//! let service = node.service::<TileRequest, Tile>("map/tile", options)?;
+//! let group = executor.group(GroupKind::MutuallyExclusive);
+//! let callback = ServiceCallback { name: "tiles".into(), group };
 //! executor.add_service_with(service, callback, |request, responder| {
 //!     let Some(TileRequest { x, y }) = request.view().map(|r| *r.head()) else { return };
 //!     if x < 0 || y < 0 {
@@ -56,7 +64,8 @@
 //! let tile = client.call(TileRequest { x: 3, y: 4 }, Duration::from_secs(1))?;
 //! assert_eq!(tile.view().map(|t| (t.x, t.tail().len())), Some((3, 256 * 256)));
 //! drop(tile);
-//! let refused = client.call(TileRequest { x: -1, y: 0 }, Duration::from_secs(1)).map(drop).unwrap_err();
+//! let outside = client.call(TileRequest { x: -1, y: 0 }, Duration::from_secs(1));
+//! let refused = outside.map(drop).unwrap_err();
 //! assert!(refused.to_string().contains("the map begins at (0, 0)"));
 //! # Ok(()) }
 //! ```

@@ -8,7 +8,7 @@ use driveline_types::service::{MAX_REFUSAL_LEN, cut_refusal, refusal_text};
 use std::any::Any;
 use std::sync::Arc;
 
-/// In place of a response that moves as a pointer.
+/// Text of a refusal, in place of a response that moves as a pointer.
 struct RefusalText(String);
 
 impl LocalObject for RefusalText {
@@ -36,7 +36,7 @@ pub(super) fn refusal_value(text: &str) -> Arc<dyn LocalObject> {
     Arc::new(RefusalText(cut_refusal(text).to_owned()))
 }
 
-/// The text of a refusal, whatever its server has put there.
+/// Returns the text of a refusal, which may contain any bytes.
 pub(super) fn refusal_of(sample: &RawSample) -> String {
     if let Some(bytes) = sample.payload() {
         return refusal_text(bytes);

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 /// Maximum number of calls in flight of one client.
 pub(super) const MAX_PENDING: u32 = 64;
-/// Most clients of one server.
+/// Maximum number of clients of one server.
 pub(super) const MAX_CLIENTS: u32 = 256;
 
 /// Options of a client. Memory for requests is reserved when it is created.
@@ -94,25 +94,25 @@ pub enum ServiceError {
     Endpoint(#[from] EndpointError),
 }
 
-/// Counters of a client since its creation. Every request ends in one of the next five, or is under
-/// way.
+/// Counters of a client since its creation. Every request ends in one of the next five, or is in
+/// flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientStats {
     /// Requests sent.
     pub requests: u64,
-    /// Responses that came in time, those included that are not of their type.
+    /// Responses that arrived in time, including ones of a wrong type.
     pub answered: u64,
-    /// Refusals that came in time.
+    /// Refusals that arrived in time.
     pub refused: u64,
-    /// Calls whose time was over.
+    /// Calls that timed out.
     pub timed_out: u64,
-    /// Calls whose server went away, or could not be heard.
+    /// Calls whose server ended, or whose responses could not arrive.
     pub server_gone: u64,
     /// Calls given up because their response could not be taken, or with their executor.
     pub abandoned: u64,
-    /// Responses that came too late and were dropped.
+    /// Responses that arrived too late and were dropped.
     pub late: u64,
-    /// Samples on the response topic that answer nothing; dropped.
+    /// Samples on the response topic that answer no call; dropped.
     pub stray: u64,
 }
 
@@ -123,7 +123,7 @@ pub struct ServiceStats {
     pub requests: u64,
     /// Responses published.
     pub answered: u64,
-    /// Requests refused by the callback, let go unanswered, or met by a panic.
+    /// Requests refused by the callback, dropped unanswered, or whose callback panicked.
     pub refused: u64,
     /// Requests refused for lack of room: too many clients, more calls in flight than agreed, or no
     /// memory. Without memory even for a refusal, or beyond 256 clients, the client gets no answer.

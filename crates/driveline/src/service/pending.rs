@@ -13,9 +13,9 @@ pub(super) struct Call<T> {
     pub(super) server: ShortId,
     pub(super) sent: MonotonicNs,
     pub(super) timeout: Duration,
-    /// Its server was seen to be gone: lost, unless a response lies ready.
+    /// Its server has ended: the call is lost unless a response waits.
     doomed: bool,
-    /// Its response is there, and on its way to [`Pending::answered`].
+    /// Its response was taken, and goes to [`Pending::answered`] next.
     saved: bool,
     pub(super) then: T,
 }
@@ -44,7 +44,7 @@ impl<T> Call<T> {
     }
 }
 
-/// Bounded by its limit. In the order of the calls.
+/// Calls in flight, in their order. Bounded by the limit.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     calls: Vec<Call<T>>,
@@ -72,7 +72,8 @@ impl<T> Pending<T> {
         self.calls.push(call);
     }
 
-    /// Takes the call that a response names; `None`: it is late, or nonsense.
+    /// Removes and returns the call that a response names. `None` if the response is late or
+    /// invalid.
     pub(super) fn answered(&mut self, number: u64) -> Option<Call<T>> {
         let at = self.calls.iter().position(|c| c.number == number)?;
         Some(self.calls.remove(at))
@@ -94,7 +95,7 @@ impl<T> Pending<T> {
         self.calls.iter().any(|c| c.doomed && !c.saved)
     }
 
-    /// Takes the oldest call that is lost.
+    /// Removes and returns the oldest lost call.
     pub(super) fn lost(&mut self, now: MonotonicNs) -> Option<(Call<T>, Loss)> {
         let at = self.calls.iter().position(|c| !c.saved && (c.doomed || c.deadline() <= now))?;
         let call = self.calls.remove(at);
@@ -197,7 +198,10 @@ mod tests {
                         let mut gone = Vec::new();
                         while let Some((c, loss)) = pending.lost(MonotonicNs(now)) {
                             let (s, deadline) = open.remove(&c.number).unwrap();
-                            prop_assert_eq!(loss, if s == server { Loss::ServerGone } else { Loss::TimedOut });
+                            prop_assert_eq!(
+                                loss,
+                                if s == server { Loss::ServerGone } else { Loss::TimedOut }
+                            );
                             prop_assert!(s == server || deadline <= now);
                             gone.push(c.number);
                         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The sending side of a client: what may be sent, to whom, and what becomes of it.
+//! The sending side of a client: finds the server, sends requests, and decides how calls end.
 
 use super::error::CallError;
 use super::objects::refusal_of;
@@ -20,19 +20,19 @@ use driveline_types::{Durability, MonotonicNs, Qos, Reliability, Schema, Service
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most requests that a server holds at once.
+/// Maximum number of requests that a server holds at once.
 pub(super) const MAX_REQUESTS_HELD: u32 = 8;
 
-/// See the module. `T`: what to do with a call's outcome.
+/// Sending side of a client. `T`: handler of a call's outcome.
 pub(super) struct Requester<T> {
     service: ServiceName,
     publisher: RawPublisher,
     pending: Pending<Sent<T>>,
     stats: ClientStats,
     tally: Arc<Tally>,
-    /// The last reason why a server could not be matched, as long as none is.
+    /// Reason why the last server could not be matched, while none is matched.
     mismatch: Option<String>,
-    /// The server as the response topic knows it.
+    /// Publishers of the response topic: the server.
     responses: Matches,
     /// Reason why responses cannot arrive, although requests may have been sent.
     deaf: Option<String>,
@@ -64,7 +64,7 @@ impl<T> Requester<T> {
     ) -> Result<(Self, RawSubscription), EndpointError> {
         let requests = PublisherOptions {
             reach: o.reach,
-            // It never waits: nothing is published that would push out what was not read.
+            // Publishing never waits: a request that would displace an unread one is not sent.
             qos: Qos {
                 depth: o.pending,
                 reliability: Reliability::Reliable,
@@ -140,7 +140,7 @@ impl<T> Requester<T> {
         self.publisher.loan(len)
     }
 
-    /// Logs what happened to the publisher besides samples, and remembers why there is no server.
+    /// Logs events of the publisher, and remembers why there is no server.
     pub(super) fn look_at_events(&mut self) {
         while let Some(event) = self.publisher.poll_event() {
             match &event {
@@ -186,13 +186,13 @@ impl<T> Requester<T> {
         Err(CallError::SeveralServers { service: service(), servers })
     }
 
-    /// A call begins: the one server, if a request can be sent to it now.
+    /// Begins a call. Returns the one server, if a request can be sent to it now.
     pub(super) fn ready(&mut self) -> Result<Server, CallError> {
         self.tally.begun();
         self.reachable().inspect_err(|_| self.tally.ended(Fate::NotSent, 1))
     }
 
-    /// The call that has begun is not made after all.
+    /// Counts a begun call as not sent.
     pub(super) fn unmade(&self) {
         self.tally.ended(Fate::NotSent, 1);
     }
@@ -212,7 +212,7 @@ impl<T> Requester<T> {
         Ok(Server { id: reader.id, progress: reader.progress })
     }
 
-    /// Publishes a request. The values that gave way are to be dropped outside of locks.
+    /// Publishes a request. Drop the returned replaced values outside of locks.
     pub(super) fn send(
         &mut self,
         to: Server,
@@ -233,14 +233,15 @@ impl<T> Requester<T> {
         Ok((number, displaced))
     }
 
-    /// A response was taken that is accepted in a moment: its call is not lost any more.
+    /// Notes that a response was taken and will be accepted: its call is not lost any more.
     pub(super) fn has_taken(&mut self, sample: &RawSample) {
         if let Some(word) = sample.header().service {
             self.pending.save(Answer::decode(word).request);
         }
     }
 
-    /// Finds the call that a response ends, and how. `None`: it is late, or nonsense; counted.
+    /// Returns the call that a response ends, and its outcome. `None` if the response is late or
+    /// invalid, which is counted.
     pub(super) fn accept(
         &mut self,
         sample: RawSample,
@@ -270,9 +271,8 @@ impl<T> Requester<T> {
         Some((call.number, call.then.then, result))
     }
 
-    /// Marks the calls whose server is gone (which is looked at if `stirred`), or whose response
-    /// cannot come. Responses have to be looked through before [`Self::lost`]. Whether there are
-    /// any.
+    /// Marks the calls whose server has ended (checked only if `stirred`), or whose response cannot
+    /// arrive. Returns true if there are any. Check the responses before calling [`Self::lost`].
     pub(super) fn doom(&mut self, stirred: bool) -> bool {
         self.deaf = self.responses.misfit();
         if self.deaf.is_some() {
@@ -293,7 +293,7 @@ impl<T> Requester<T> {
         self.pending.clear()
     }
 
-    /// The next call that is over without a response.
+    /// Returns the next call that ends without a response.
     pub(super) fn lost(&mut self, now: MonotonicNs) -> Option<(u64, T, CallError)> {
         let (call, loss) = self.pending.lost(now)?;
         let was_taken = call.then.progress.has_reached(call.number, call.then.written);

@@ -19,23 +19,25 @@ thread_local! {
     static SERVING: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Answers one request, once: at once or later, from any thread. If it is dropped, the client gets
-/// an error: there is no answer.
+/// Answers one request, immediately or later, from any thread. If it is dropped unused, the client
+/// gets the error that there is no answer.
 ///
-/// Publishing an answer does not wait. It inherits the origins of the request; a callback that
-/// answers later than the one that took the request adds what it has consumed itself.
+/// Publishing an answer does not wait. It inherits the origins of the request. If another callback
+/// answers later, the answer also inherits the origins of the samples that this callback has
+/// consumed.
 #[must_use = "if it is dropped, the client gets no answer"]
 pub struct RawResponder {
     clients: Arc<Clients>,
     end: Arc<ClientEnd>,
     number: u64,
-    /// Of the request: what it descends from.
+    /// Header of the request, with the origins that the answer inherits.
     header: Box<SampleHeader>,
     taken: MonotonicNs,
     done: bool,
 }
 
-/// The callback of a request runs on this thread. Callbacks nest if one runs another executor.
+/// Marks that the callback of a request runs on this thread. Callbacks nest if one runs another
+/// executor.
 pub(super) struct Serving((usize, u64));
 
 impl Drop for Serving {
@@ -60,7 +62,7 @@ impl RawResponder {
         (Arc::as_ptr(&self.end).addr(), self.number)
     }
 
-    /// The callback for this request begins.
+    /// Marks that the callback for this request begins.
     pub(super) fn serve(&self) -> Serving {
         Serving(SERVING.replace(self.key()))
     }
@@ -88,7 +90,8 @@ impl RawResponder {
     /// content is unspecified.
     ///
     /// # Errors
-    /// [`AnswerError::Loan`] if it is longer than `max_response`, or more loans of this client's are out than it has calls under way.
+    /// [`AnswerError::Loan`] if it is longer than `max_response`, or if this client has more loans
+    /// out than calls in flight.
     pub fn loan(&self, len: usize) -> Result<RawLoan, AnswerError> {
         self.loan_for(len).map_err(|source| AnswerError::Loan {
             service: self.clients.service.to_string(),
@@ -166,14 +169,14 @@ impl RawResponder {
         error
     }
 
-    /// Says no; the client gets the text, cut to 1024 bytes.
+    /// Refuses the request; the client gets the text, cut to 1024 bytes.
     pub fn refuse(self, text: &str) {
         count(&self.clients.counters.refused);
         self.clients.tally.ended(Fate::Refused, 1);
         self.end(Outcome::Refused, text);
     }
 
-    /// Ends it without a response; the caller counts.
+    /// Ends the request without a response; the caller counts it.
     pub(super) fn end(mut self, outcome: Outcome, text: &str) {
         self.done = true;
         self.end.settle();
@@ -190,8 +193,8 @@ impl RawResponder {
         })
     }
 
-    /// The lineage of the request's own callback is that of the thread; elsewhere it is taken up
-    /// again.
+    /// Opens a scope with the request's lineage, unless the request's own callback runs on this
+    /// thread, which has that lineage already.
     fn continue_lineage(&self) -> Option<scope::Scope> {
         if scope::is_open() {
             if SERVING.get() != self.key() {
@@ -210,10 +213,10 @@ impl RawResponder {
             return;
         }
         let parcel = self.end.text(self.clients.kind(), text);
-        let told = parcel
+        let sent = parcel
             .map_err(|e| e.to_string())
             .and_then(|p| self.publish(p, outcome).map_err(|e| e.to_string()));
-        if let Err(error) = told {
+        if let Err(error) = sent {
             tracing::error!(
                 service = self.clients.service.as_str(),
                 client = self.end.node,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The answering end.
+//! The server's end of a service.
 
 use super::clients::Clients;
 use super::serving::Running;
@@ -17,8 +17,8 @@ use driveline_types::{MonotonicNs, Qos, Reliability, Schema, ServiceName};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Most requests that one take passes over because they are not for this server, or of clients that
-/// are gone.
+/// Maximum number of requests that one take skips: requests for another server, or of departed
+/// clients.
 const MAX_PASSED_OVER: usize = 1024;
 
 /// Offers a service, of any payload kind. One thread at a time, or an executor's; requests and
@@ -37,15 +37,15 @@ pub struct RawService {
 pub struct Outbox(Weak<Clients>);
 
 impl Outbox {
-    /// Nothing is left that a client cannot read; of clients that are gone, and once the server is
-    /// gone, nothing is. Locks and allocates.
+    /// Returns true if no answer waits for a match. Departed clients do not count. Always true once
+    /// the server is gone. Locks and allocates.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.0.upgrade().is_some_and(|clients| clients.owes())
     }
 }
 
-/// A request and what answers it.
+/// A request and its responder.
 pub struct RawRequest {
     /// The request, read where the client wrote it.
     pub sample: RawSample,
@@ -124,16 +124,17 @@ impl RawService {
         Ok(None)
     }
 
-    /// Waits until something comes that may be a request (`true`) or the time is over (`false`). No
-    /// time-out waits for ever.
+    /// Waits until a sample that may be a request arrives (`true`) or the time-out has passed
+    /// (`false`). Without a time-out, it waits for ever.
     ///
     /// # Errors
-    /// [`WaitError`] if the kernel refuses what waiting needs.
+    /// [`WaitError`] if the kernel refuses a resource for waiting.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, WaitError> {
         self.requests.wait(timeout, WaitMode::Block)
     }
 
-    /// The next event of the request topic: clients that come, go, or do not match.
+    /// Returns the next event of the request topic: a client was matched, departed, or does not
+    /// match.
     pub fn poll_event(&mut self) -> Option<EndpointEvent> {
         self.requests.poll_event()
     }
@@ -158,11 +159,12 @@ impl RawService {
 }
 
 impl Executor {
-    /// Hands a service to the executor, which calls `answer` with each request, oldest first. Only
-    /// before the start.
+    /// Adds a service to the executor, which calls `answer` with each request, oldest first. Call
+    /// it before the start.
     ///
     /// # Errors
-    /// [`ExecutorError`] if the executor runs already, or the kernel refuses what waiting needs.
+    /// [`ExecutorError`] if the executor runs already, or the kernel refuses a resource for
+    /// waiting.
     pub fn add_raw_service(
         &self,
         service: RawService,
@@ -180,7 +182,7 @@ impl Executor {
         };
         let attention: Arc<dyn Attention> = clients.clone();
         self.add_attentive(options, Some(attention), move |invocation| {
-            // For as long as the callback exists.
+            // Kept as long as the callback exists.
             let _ = (&offer, &running);
             if let Some(request) = invocation.sample(0).and_then(|s| clients.accept(s.clone())) {
                 let _serving = request.responder.serve();

@@ -10,15 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most services of a node whose calls are counted for [`Node::calls`](crate::Node::calls).
+/// Maximum number of services of a node whose calls are counted for
+/// [`Node::calls`](crate::Node::calls).
 const MAX_TALLIES: usize = 256;
 
 /// End of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServiceEnd {
-    /// It asks.
+    /// Sends requests.
     Client,
-    /// It answers.
+    /// Answers requests.
     Server,
 }
 
@@ -28,7 +29,7 @@ pub enum ServiceEnd {
 pub struct ServiceCalls {
     /// The service.
     pub service: ServiceName,
-    /// End of the node.
+    /// End that the node has.
     pub end: ServiceEnd,
     /// Calls made, or requests taken.
     pub calls: u64,
@@ -36,12 +37,12 @@ pub struct ServiceCalls {
     pub answered: u64,
     /// Calls that the server refused: its callback, or for lack of room.
     pub refused: u64,
-    /// Calls whose time was over. Only clients know it.
+    /// Calls that timed out. Only clients count them.
     pub timed_out: u64,
-    /// Calls whose other end had gone, or could not be heard.
+    /// Calls whose other end had ended or could not be reached.
     pub peer_gone: u64,
-    /// Calls for which no request was sent, since there was no server or no room. Only clients know
-    /// it.
+    /// Calls for which no request was sent, since there was no server or no room. Only clients
+    /// count them.
     pub not_sent: u64,
 }
 
@@ -55,7 +56,7 @@ pub(super) enum Fate {
     NotSent,
 }
 
-/// The counts of one service at one end. All `Relaxed`: each is a sum that nothing else rests on.
+/// The counts of one service at one end. All `Relaxed`: no other memory depends on a count.
 #[derive(Default)]
 pub(crate) struct Tally {
     calls: AtomicU64,

@@ -27,13 +27,13 @@ pub trait Payload: 'static {
     /// The schema. Allocates.
     fn payload_schema() -> Schema;
 
-    /// Puts the type on what was received.
+    /// Converts a received sample to the type.
     ///
     /// # Errors
     /// [`ReadError`] if it is not of the type: the other end is broken.
     fn receive(raw: RawSample) -> Result<Self::Sample, ReadError>;
 
-    /// Makes a value ready to be sent; `loan` gives memory of a length in bytes.
+    /// Prepares a value for sending; `loan` returns memory of a length in bytes.
     ///
     /// # Errors
     /// [`LoanError`] if there is none.
@@ -139,7 +139,7 @@ impl Node {
     }
 }
 
-/// Asks the one server of a service, and waits; see [`RawClient`].
+/// Client that waits for the response of the one server of a service; see [`RawClient`].
 pub struct Client<Q, R> {
     raw: RawClient,
     of: PhantomData<fn(Q) -> R>,
@@ -151,7 +151,8 @@ impl<Q: Payload, R: Payload> Client<Q, R> {
     /// read.
     ///
     /// # Errors
-    /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been executed.
+    /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been
+    /// executed.
     pub fn call(&mut self, request: Q::Value, timeout: Duration) -> Result<R::Sample, CallError> {
         let parcel = Q::pack(request, &mut |len| self.raw.loan_for(len));
         let parcel = parcel.map_err(|source| CallError::Loan {
@@ -166,7 +167,7 @@ impl<Q: Payload, R: Payload> Client<Q, R> {
         CallError::Read { service: self.raw.service().to_string(), source }
     }
 
-    /// Waits until exactly one server is there (`true`) or the time is over (`false`).
+    /// Waits until exactly one server exists (`true`) or the time-out has passed (`false`).
     pub fn wait_for_server(&mut self, timeout: Duration) -> bool {
         self.raw.wait_for_server(timeout)
     }
@@ -202,7 +203,7 @@ impl<Q: Plain, R: Payload> Client<Q, R> {
     }
 }
 
-/// Asks the one server of a service, and hears of the outcome in a callback; see [`RawCaller`].
+/// Client that receives the outcome of a call in a callback; see [`RawCaller`].
 pub struct Caller<Q, R> {
     raw: RawCaller,
     of: PhantomData<fn(Q) -> R>,
@@ -245,7 +246,7 @@ impl<Q: Payload, R: Payload> Caller<Q, R> {
     }
 }
 
-/// A request and what answers it.
+/// A request and its responder.
 pub type Request<Q, R> = (<Q as Payload>::Sample, Responder<R>);
 
 /// Offers a service; see [`RawService`].
@@ -269,11 +270,11 @@ impl<Q: Payload, R: Payload> Service<Q, R> {
         Ok(None)
     }
 
-    /// Waits until something comes that may be a request (`true`) or the time is over (`false`). No
-    /// time-out waits for ever.
+    /// Waits until a sample that may be a request arrives (`true`) or the time-out has passed
+    /// (`false`). Without a time-out, it waits for ever.
     ///
     /// # Errors
-    /// [`WaitError`] if the kernel refuses what waiting needs.
+    /// [`WaitError`] if the kernel refuses a resource for waiting.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, WaitError> {
         self.raw.wait(timeout)
     }
@@ -298,7 +299,7 @@ pub struct Responder<R> {
 }
 
 impl<R: Payload> Responder<R> {
-    /// Answers. A plain response has an empty trailing array; [`Self::loan`] gives one.
+    /// Sends the response. A plain response has an empty trailing array; [`Self::loan`] gives one.
     ///
     /// # Errors
     /// [`AnswerError`]; the client, unless it has gone, is notified that there is no answer, with
@@ -310,12 +311,12 @@ impl<R: Payload> Responder<R> {
         }
     }
 
-    /// Says no; the client gets the text, cut to 1024 bytes.
+    /// Refuses the request; the client gets the text, cut to 1024 bytes.
     pub fn refuse(self, text: &str) {
         self.raw.refuse(text);
     }
 
-    /// The responder without its type: who asks, and whether it is still there.
+    /// Returns the responder without its type, which has the client's node and state.
     pub fn raw(&self) -> &RawResponder {
         &self.raw
     }
@@ -348,12 +349,13 @@ pub struct AnswerLoan<R> {
 }
 
 impl<R: Plain> AnswerLoan<R> {
-    /// The response and its array, to be written; `None` never happens for a loan as it was given.
+    /// Returns the response and its array, to be written. Never `None`, since the loan has its
+    /// layout.
     pub fn view_mut(&mut self) -> Option<PlainMut<'_, R>> {
         PlainMut::new(self.loan.payload_mut()).ok()
     }
 
-    /// Answers with it.
+    /// Sends the response.
     ///
     /// # Errors
     /// [`AnswerError`]; the client is notified, unless it has gone.
@@ -363,8 +365,8 @@ impl<R: Plain> AnswerLoan<R> {
 }
 
 impl Executor {
-    /// Hands a client to the executor, which runs what is to happen with the outcomes of its calls.
-    /// Only before the start.
+    /// Adds a client to the executor, which runs the closures for the outcomes of its calls. Call
+    /// it before the start.
     ///
     /// # Errors
     /// As [`Executor::add_raw_client`].
@@ -377,9 +379,9 @@ impl Executor {
         Ok(Caller { raw, of: PhantomData })
     }
 
-    /// Adds a service to the executor, which answers each request with the result of `answer`. Only
-    /// before the start. A panic in it is caught, counted and logged as that of any callback, and
-    /// the client is notified.
+    /// Adds a service to the executor, which answers each request with the result of `answer`. Call
+    /// it before the start. A panic in `answer` is caught, counted and logged as that of any
+    /// callback, and the client is notified.
     ///
     /// # Errors
     /// As [`Executor::add_raw_service`].
@@ -402,7 +404,7 @@ impl Executor {
     }
 
     /// As [`Self::add_service`], for answers that are written in place or given later: `answer`
-    /// gets the request and what answers it.
+    /// gets the request and its responder.
     ///
     /// # Errors
     /// As [`Executor::add_raw_service`].
@@ -420,7 +422,7 @@ impl Executor {
     }
 }
 
-/// Puts types on a request; one that is not of its type is refused.
+/// Converts a request to its types; refuses a request of another type.
 fn open<Q: Payload, R: Payload>(request: RawRequest) -> Option<Request<Q, R>> {
     match Q::receive(request.sample) {
         Ok(sample) => Some((sample, Responder { raw: request.responder, of: PhantomData })),

@@ -18,14 +18,14 @@ pub enum Trigger {
     Any {
         /// Indices of the inputs that trigger.
         on: Vec<usize>,
-        /// An older sample does not trigger, and is not read; both are counted.
+        /// An older sample neither triggers nor is read; both cases are counted.
         max_age: Option<Duration>,
     },
     /// At fixed times; inputs can be read in the callback.
     Timer {
         /// Time between two calls.
         period: Duration,
-        /// An older sample is not read, and counted.
+        /// An older sample is not read; it is counted.
         max_age: Option<Duration>,
     },
     /// On each new sample of input `on`, together with the newest sample of every other input, new
@@ -76,7 +76,7 @@ impl Trigger {
     }
 
     /// Returns the number of samples that each input must be able to hold for this trigger, in
-    /// addition to those that the callback keeps.
+    /// addition to samples that the callback keeps.
     #[must_use]
     pub fn holds(&self) -> u32 {
         match self {

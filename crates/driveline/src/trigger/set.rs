@@ -25,9 +25,10 @@ pub(crate) struct InputPort {
     /// True if its samples may start a call.
     pub(crate) triggers: bool,
     pub(crate) stall: StallWatch,
-    /// The component holds as many samples of it as it may: nothing comes before one is given back.
+    /// The component holds as many of its samples as permitted: no sample comes before one is
+    /// released.
     pub(crate) limited: bool,
-    /// Newest sample of a transient-local topic that came while the component was inactive.
+    /// Newest sample of a transient-local topic that arrived while the component was inactive.
     kept: Option<RawSample>,
 }
 
@@ -50,7 +51,7 @@ impl InputPort {
         self.stall.due(self.triggers)
     }
 
-    /// Returns what is to be reported of the input's stalls. `early`: also a stall that has just
+    /// Returns the next report about the input's stalls. `early`: includes a stall that has just
     /// begun.
     pub(crate) fn report_stall(&mut self, early: bool) -> Option<InputStall> {
         let subscription = &self.subscription;
@@ -58,7 +59,7 @@ impl InputPort {
         self.stall.report(subscription.topic(), self.triggers, early, replaced)
     }
 
-    /// Replaces the newest sample by a newer one if there is any; says whether it did.
+    /// Replaces the newest sample by a newer one, if there is any. Returns true if it did.
     pub(crate) fn refresh(&mut self, skips: &Skips) -> bool {
         if !self.subscription.has_unread() {
             return self.kept.take().is_some_and(|kept| {
@@ -69,7 +70,7 @@ impl InputPort {
         self.kept = None;
         let mut taken = self.subscription.next_sample(Order::Newest);
         if taken.as_ref().is_err_and(|e| held_limit(e).is_some()) && self.newest.take().is_some() {
-            // The old one may have been the one too many.
+            // The old sample may have been the one beyond the limit.
             taken = self.subscription.next_sample(Order::Newest);
         }
         match counted(taken, self, skips) {
@@ -114,7 +115,7 @@ impl InputPort {
         room
     }
 
-    /// The component is active from here on.
+    /// Resumes the input of an active component.
     pub(crate) fn resume(&mut self) {
         self.subscription.set_active(self.kept.is_some());
     }
@@ -138,11 +139,11 @@ pub(crate) type Samples = SmallVec<[Option<RawSample>; 6]>;
     reason = "it is taken apart at once; a box would allocate on the data path"
 )]
 pub(crate) enum Polled {
-    /// Run with these.
+    /// Run with these samples.
     Run { samples: Samples, trigger: Option<usize>, fresh: Fresh },
     /// Nothing to run now.
     Nothing,
-    /// An input is unread, but as many of its samples are held as may be.
+    /// An input has unread samples, but the maximum number of its samples is held.
     HeldLimit,
 }
 
@@ -167,8 +168,8 @@ pub(crate) struct TriggerState {
     fresh: Vec<RawSample>,
 }
 
-/// The time by which samples belong together: when the data was measured that triggered their
-/// making.
+/// Returns the time by which samples are matched: the measurement time of the data that triggered
+/// their creation.
 pub(crate) fn source_time(sample: &RawSample) -> MonotonicNs {
     let header = sample.header();
     header.origins.as_slice().first().map_or(header.publish_time, |o| o.source_newest)
@@ -246,7 +247,7 @@ impl TriggerState {
         }
     }
 
-    /// Takes what makes the next call, if there is one.
+    /// Takes the samples of the next call, if one is due.
     pub(crate) fn poll(&mut self, ports: &mut [InputPort], skips: &Skips) -> Polled {
         match self.trigger.clone_cheap() {
             Kind::Any { max_age } => self.poll_any(ports, skips, max_age),
@@ -270,7 +271,7 @@ impl TriggerState {
             }
             let taken = loop {
                 match take(&mut ports[i], Order::Oldest, skips) {
-                    // Bounded: what comes while it loops is fresh.
+                    // Bounded: samples that arrive during the loop are not stale.
                     Taken::Sample(s) if is_stale(&s, max_age) => count(&skips.stale),
                     other => break other,
                 }
@@ -374,7 +375,7 @@ impl TriggerState {
     fn count_unsynchronised(&self, skips: &Skips) {
         let dropped: u64 = (0..self.inputs)
             .filter_map(|i| self.sync.as_ref()?.counts(i))
-            // What a faster input skips is as it should be.
+            // Skipped samples of a faster input are normal.
             .map(|c| c.overwritten + c.unmatched)
             .sum();
         skips.unsynchronised.store(dropped, Ordering::Relaxed);
@@ -386,7 +387,7 @@ impl TriggerState {
         (sets > 0).then_some(sets as u64)
     }
 
-    /// Forgets what waits for its partners.
+    /// Drops the samples that wait for partners.
     pub(crate) fn clear(&mut self) {
         self.ready.clear();
         if let Some(sync) = &mut self.sync {
@@ -453,7 +454,7 @@ fn counted(
     }
 }
 
-/// Number of samples held, if that is why none could be taken.
+/// Returns the number of samples held, if that is the reason why none could be taken.
 fn held_limit(error: &TakeError) -> Option<u32> {
     match error {
         TakeError::HeldLimit { held, .. } => Some(*held),
@@ -464,7 +465,7 @@ fn held_limit(error: &TakeError) -> Option<u32> {
     }
 }
 
-/// The trigger without what the heap holds.
+/// A trigger without its heap data.
 enum Kind {
     Any { max_age: Option<Duration> },
     Timer,

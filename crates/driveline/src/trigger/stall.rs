@@ -6,11 +6,11 @@ use std::fmt;
 use std::time::Duration;
 
 /// Time that an input is blocked before it is reported. Shorter waits are ordinary: another thread
-/// still works with a sample. The input's counters have what they cost.
+/// still works with a sample. The input's counters contain their cost.
 pub(crate) const STALL_AFTER: Duration = Duration::from_millis(500);
 
-/// An input that gets no samples because its callback keeps as many as it may hold. Displays for
-/// people, with the remedy.
+/// An input that gets no samples because its callback keeps as many as it may hold. `Display`
+/// writes a text for people, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputStall {
     /// Topic of the input.
@@ -78,8 +78,8 @@ pub(crate) struct StallWatch {
 }
 
 impl StallWatch {
-    /// A sample could not be taken since `held` of them are held. `replaced`: counter of samples
-    /// that newer ones have replaced.
+    /// Notes that a sample could not be taken because `held` of them are held. `replaced`: counter
+    /// of samples that newer ones have replaced.
     pub(crate) fn blocked(&mut self, held: u32, replaced: impl FnOnce() -> u64) {
         let now = MonotonicNs::now();
         let blocked = self.blocked.get_or_insert_with(|| Blocked {
@@ -92,7 +92,7 @@ impl StallWatch {
         (blocked.latest, blocked.held) = (now, held);
     }
 
-    /// A sample was taken.
+    /// Notes that a sample was taken.
     #[inline]
     pub(crate) fn taken(&mut self) {
         if let Some(b) = self.blocked.take()
@@ -102,7 +102,7 @@ impl StallWatch {
         }
     }
 
-    /// There is nothing to take: what was not reported yet is none.
+    /// Notes that there is nothing to take: a stall that was not reported yet is forgotten.
     #[inline]
     pub(crate) fn nothing_unread(&mut self) {
         if self.blocked.is_some_and(|b| !b.reported) {

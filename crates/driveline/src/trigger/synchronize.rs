@@ -47,7 +47,7 @@ pub use exact::ExactTime;
 
 use std::fmt;
 
-/// Most inputs of one synchronizer.
+/// Maximum number of inputs of one synchronizer.
 pub const MAX_INPUTS: usize = 64;
 
 /// Longest queue per input.
@@ -58,7 +58,7 @@ pub trait Synchronizer<T> {
     /// Number of inputs, which is the number of items of a set. Inputs are numbered from 0.
     fn inputs(&self) -> usize;
 
-    /// Most sets that a single [`add`](Self::add) can complete. For sizing its buffer.
+    /// Maximum number of sets that a single [`add`](Self::add) can complete, to size its buffer.
     fn max_sets_per_add(&self) -> usize;
 
     /// Takes the next item of `input` and appends the sets that this completes to `sets`, oldest
@@ -66,14 +66,15 @@ pub trait Synchronizer<T> {
     /// number of sets.
     ///
     /// `stamp_ns` is the item's source time in nanoseconds, of any one clock that all inputs share.
-    /// An input's stamps should not decrease; what happens if they do is said at each policy, and
-    /// it is never more than odd or missing sets.
+    /// An input's stamps should not decrease. Each policy documents what happens if they do; at
+    /// worst, sets are odd or missing.
     ///
     /// Never blocks. Allocates only if `sets` lacks room. Items that are dropped are dropped during
     /// this call.
     ///
     /// # Errors
-    /// [`NoSuchInput`] if `input >= inputs()`; the item is dropped, uncounted, and nothing else changes.
+    /// [`NoSuchInput`] if `input >= inputs()`; the item is dropped, uncounted, and nothing else
+    /// changes.
     fn add(
         &mut self,
         input: usize,
@@ -128,7 +129,7 @@ impl InputCounts {
 /// An item came for an input that the synchronizer does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchInput {
-    /// The input asked for.
+    /// Requested input.
     pub input: usize,
     /// Number of inputs.
     pub inputs: usize,
@@ -146,23 +147,23 @@ impl fmt::Display for NoSuchInput {
 
 impl std::error::Error for NoSuchInput {}
 
-/// Options that a synchronizer cannot be made with.
+/// Invalid options of a synchronizer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OptionsError {
     /// No input, or more than [`MAX_INPUTS`].
     Inputs {
-        /// As asked for.
+        /// Requested value.
         inputs: usize,
     },
     /// No queue, or longer than [`MAX_QUEUE`].
     Queue {
-        /// As asked for.
+        /// Requested value.
         queue: usize,
     },
     /// Negative, infinite or not a number.
     AgePenalty {
-        /// As asked for.
+        /// Requested value.
         age_penalty: f64,
     },
     /// Neither empty nor one bound per input.

@@ -25,13 +25,19 @@ conformance! {
             assert_eq!(view.tail().as_ptr().addr() % 64, 0);
             assert_eq!(tile.missed(), 0);
         }
-        assert_eq!(client.stats(), ClientStats { requests: 19, answered: 19, ..ClientStats::default() });
+        assert_eq!(
+            client.stats(),
+            ClientStats { requests: 19, answered: 19, ..ClientStats::default() }
+        );
     }
 
     /// Such as CDR with the schemas of a service of ROS 2.
     fn bytes_with_a_schema_are_called_and_answered(r: &Rig) {
-        let [request, response] = [("test/srv/Sum_Request", "uint8[] data\n"), ("test/srv/Sum_Response", "uint8[] data\n")]
-            .map(|(name, text)| Schema::bytes(name, "cdr", text));
+        let [request, response] = [
+            ("test/srv/Sum_Request", "uint8[] data\n"),
+            ("test/srv/Sum_Response", "uint8[] data\n"),
+        ]
+        .map(|(name, text)| Schema::bytes(name, "cdr", text));
         let o = ServiceOptions { reach: r.reach, max_response: 2000, ..Default::default() };
         let service = r.server.raw_service("bytes", request.clone(), response.clone(), o).unwrap();
         let executor = executor();
@@ -43,7 +49,8 @@ conformance! {
         executor.add_raw_service(service, callback(&executor), answer).unwrap();
         executor.start().unwrap();
         let o = ClientOptions { reach: r.reach, max_request: 4000, ..Default::default() };
-        let mut client = r.client.raw_client("bytes", request.clone(), response.clone(), o.clone()).unwrap();
+        let mut client =
+            r.client.raw_client("bytes", request.clone(), response.clone(), o.clone()).unwrap();
         assert!(client.wait_for_server(PATIENCE));
         assert_eq!(client.call_bytes(&[1, 2, 3], PATIENCE).unwrap().payload().unwrap(), [3, 2, 1]);
         let too_long = client.call_bytes(&[7; 4001], PATIENCE).unwrap_err();
@@ -56,7 +63,9 @@ conformance! {
         mine.start().unwrap();
         until("matched", || caller.server().is_ok());
         let (told, heard) = std::sync::mpsc::channel();
-        let then = move |outcome: Result<driveline::RawSample, CallError>| told.send(outcome.unwrap().payload().unwrap().to_vec()).unwrap();
+        let then = move |outcome: Result<driveline::RawSample, CallError>| {
+            told.send(outcome.unwrap().payload().unwrap().to_vec()).unwrap()
+        };
         caller.call_bytes_then(&[4, 5], PATIENCE, then).unwrap();
         assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), [5, 4]);
     }
@@ -85,23 +94,31 @@ conformance! {
 
     fn messages_are_requests_and_responses_too(r: &Rig) {
         let o = ServiceOptions { reach: r.reach, ..Default::default() };
-        let service: Service<Protobuf<Detection2D>, Protobuf<Detections2D>> = r.server.service("twice", o).unwrap();
+        let service: Service<Protobuf<Detection2D>, Protobuf<Detections2D>> =
+            r.server.service("twice", o).unwrap();
         let executor = executor();
         let answer = |d: &driveline::ValueSample<Protobuf<Detection2D>>| {
             if d.score < 0.0 {
                 return Err(refusal("no score is below nothing"));
             }
-            Ok(Detections2D { detections: vec![(**d).clone(), (**d).clone()], ..Default::default() })
+            Ok(Detections2D {
+                detections: vec![(**d).clone(), (**d).clone()],
+                ..Default::default()
+            })
         };
         executor.add_service(service, callback(&executor), answer).unwrap();
         executor.start().unwrap();
         let o = ClientOptions { reach: r.reach, ..Default::default() };
-        let mut client: Client<Protobuf<Detection2D>, Protobuf<Detections2D>> = r.client.client("twice", o).unwrap();
+        let mut client: Client<Protobuf<Detection2D>, Protobuf<Detections2D>> =
+            r.client.client("twice", o).unwrap();
         assert!(client.wait_for_server(PATIENCE));
         for i in 0..5 {
             let d = Detection2D { score: i as f32, ..Default::default() };
             assert_eq!(client.call(d.clone(), PATIENCE).unwrap().detections, [d.clone(), d]);
-            let refused = client.call(Detection2D { score: -1.0, ..Default::default() }, PATIENCE).err().unwrap();
+            let refused = client
+                .call(Detection2D { score: -1.0, ..Default::default() }, PATIENCE)
+                .err()
+                .unwrap();
             assert!(refused.to_string().contains("no score is below nothing"), "{refused}");
         }
     }
@@ -125,10 +142,16 @@ conformance! {
         let mut client = r.client();
         assert!(client.wait_for_server(PATIENCE));
         let refused = client.call(at(0, -1), PATIENCE).unwrap_err();
-        let CallError::Refused { outcome: Outcome::Refused, text, .. } = &refused else { panic!("{refused}") };
+        let CallError::Refused { outcome: Outcome::Refused, text, .. } = &refused else {
+            panic!("{refused}")
+        };
         assert_eq!(text, "there is no tile with negative y");
         assert!(refused.to_string().contains("'map/tile'"), "{refused}");
-        assert_eq!(client.call(at(5, 0), PATIENCE).unwrap().view().unwrap().x, 5, "it stays in service");
+        assert_eq!(
+            client.call(at(5, 0), PATIENCE).unwrap().view().unwrap().x,
+            5,
+            "it stays in service"
+        );
     }
 
     fn answers_can_be_given_later_in_any_order_and_from_any_thread(r: &Rig) {
@@ -143,7 +166,9 @@ conformance! {
         until("taken", || {
             // Only so many requests may be held, but any number of responders.
             let taken = service.take().unwrap();
-            responders.extend(taken.map(|(request, responder)| (*request.view().unwrap().head(), responder)));
+            responders.extend(
+                taken.map(|(request, responder)| (*request.view().unwrap().head(), responder)),
+            );
             responders.len() == 3
         });
         let answering = std::thread::spawn(move || {
@@ -157,7 +182,10 @@ conformance! {
         });
         answering.join().unwrap();
         assert_eq!(outcomes.seen(), [Ok(3), Ok(2), Ok(1)]);
-        assert_eq!(service.stats(), ServiceStats { requests: 3, answered: 3, clients: 1, ..ServiceStats::default() });
+        assert_eq!(
+            service.stats(),
+            ServiceStats { requests: 3, answered: 3, clients: 1, ..ServiceStats::default() }
+        );
     }
 
     /// A camera frame is consumed, a tile is asked for, and what is published then descends from
@@ -165,13 +193,17 @@ conformance! {
     fn a_call_belongs_to_the_lineage_of_who_asks(r: &Rig) {
         let (server_saw, saw) = std::sync::mpsc::channel();
         let _server = serve(r.service(), move |request, responder| {
-            server_saw.send((request.header().trace_id, request.header().origins.as_slice()[0].topic)).unwrap();
+            server_saw
+                .send((request.header().trace_id, request.header().origins.as_slice()[0].topic))
+                .unwrap();
             responder.send(Tile { x: 0, y: 0 }).unwrap();
         });
         let mut client = r.client();
         assert!(client.wait_for_server(PATIENCE));
-        let mut camera = r.client.bytes_publisher("camera", "raw", PublisherOptions::default()).unwrap();
-        let frames = r.client.bytes_subscription("camera", "raw", SubscriptionOptions::default()).unwrap();
+        let mut camera =
+            r.client.bytes_publisher("camera", "raw", PublisherOptions::default()).unwrap();
+        let frames =
+            r.client.bytes_subscription("camera", "raw", SubscriptionOptions::default()).unwrap();
         let (told, seen) = std::sync::mpsc::channel();
         let client = std::sync::Mutex::new(client);
         let executor = executor();
@@ -184,7 +216,8 @@ conformance! {
         executor
             .add_callback(options, move |invocation| {
                 let tile = client.lock().unwrap().call(at(1, 1), PATIENCE).unwrap();
-                told.send((invocation.sample(0).unwrap().header().trace_id, *tile.header())).unwrap();
+                told.send((invocation.sample(0).unwrap().header().trace_id, *tile.header()))
+                    .unwrap();
             })
             .unwrap();
         let source = MonotonicNs(MonotonicNs::now().0 - 1_000_000);
@@ -192,10 +225,14 @@ conformance! {
         frame.set_source_time(source);
         camera.publish(frame).unwrap();
         until("called", || executor.run_ready() == 1);
-        let ((trace, response), (server_trace, topic)) = (seen.recv().unwrap(), saw.recv().unwrap());
+        let ((trace, response), (server_trace, topic)) =
+            (seen.recv().unwrap(), saw.recv().unwrap());
         assert_eq!((server_trace, response.trace_id), (trace, trace));
         let origin = response.origins.as_slice()[0];
-        assert_eq!((response.origins.as_slice().len(), origin.topic, origin.source_oldest), (1, topic, source));
+        assert_eq!(
+            (response.origins.as_slice().len(), origin.topic, origin.source_oldest),
+            (1, topic, source)
+        );
         let parts = origin.communication_ns + origin.computation_ns + origin.idle_ns;
         assert_eq!(parts, origin.age_ns(response.publish_time), "the parts of the age add up");
     }
@@ -204,7 +241,9 @@ conformance! {
         let (mut service, client) = r.pair();
         let (executor, caller) = crate::support::caller(client);
         let (told, heard) = std::sync::mpsc::channel();
-        caller.call_then(at(1, 1), PATIENCE, move |tile| told.send(*tile.unwrap().header()).unwrap()).unwrap();
+        caller
+            .call_then(at(1, 1), PATIENCE, move |tile| told.send(*tile.unwrap().header()).unwrap())
+            .unwrap();
         let (mut request, mut responder) = (None, None);
         until("taken", || {
             if let Some((q, a)) = service.take().unwrap() {
@@ -213,17 +252,33 @@ conformance! {
             request.is_some()
         });
         let asked = *request.unwrap().header();
-        std::thread::spawn(move || responder.unwrap().send(Tile { x: 0, y: 0 }).unwrap()).join().unwrap();
+        std::thread::spawn(move || responder.unwrap().send(Tile { x: 0, y: 0 }).unwrap())
+            .join()
+            .unwrap();
         until("answered", || executor.run_ready() == 1);
         let answered = heard.recv().unwrap();
-        assert_eq!((answered.trace_id, answered.origins.as_slice()[0].topic), (asked.trace_id, asked.origins.as_slice()[0].topic));
-        assert_eq!(answered.origins.as_slice()[0].source_oldest, asked.origins.as_slice()[0].source_oldest);
+        assert_eq!(
+            (answered.trace_id, answered.origins.as_slice()[0].topic),
+            (asked.trace_id, asked.origins.as_slice()[0].topic)
+        );
+        assert_eq!(
+            answered.origins.as_slice()[0].source_oldest,
+            asked.origins.as_slice()[0].source_oldest
+        );
     }
 
     fn the_names_of_the_topics_of_services_are_kept_for_them(r: &Rig) {
         let of = |topic: &str| {
-            let publisher = r.client.bytes_publisher(topic, "raw", PublisherOptions::default()).err().map(|e| e.to_string());
-            let subscription = r.client.bytes_subscription(topic, "raw", SubscriptionOptions::default()).err().map(|e| e.to_string());
+            let publisher = r
+                .client
+                .bytes_publisher(topic, "raw", PublisherOptions::default())
+                .err()
+                .map(|e| e.to_string());
+            let subscription = r
+                .client
+                .bytes_subscription(topic, "raw", SubscriptionOptions::default())
+                .err()
+                .map(|e| e.to_string());
             [publisher, subscription]
         };
         for text in of("_service/map/tile/request").into_iter().chain(of("_service")) {
@@ -239,12 +294,20 @@ conformance! {
         let client = |service: &str, change: &dyn Fn(&mut ClientOptions)| {
             let mut o = ClientOptions { reach: r.reach, ..Default::default() };
             change(&mut o);
-            r.client.raw_client(service, schema(), schema(), o).err().map(|e| e.to_string()).unwrap_or_default()
+            r.client
+                .raw_client(service, schema(), schema(), o)
+                .err()
+                .map(|e| e.to_string())
+                .unwrap_or_default()
         };
         let service = |service: &str, change: &dyn Fn(&mut ServiceOptions)| {
             let mut o = ServiceOptions { reach: r.reach, ..Default::default() };
             change(&mut o);
-            r.server.raw_service(service, schema(), schema(), o).err().map(|e| e.to_string()).unwrap_or_default()
+            r.server
+                .raw_service(service, schema(), schema(), o)
+                .err()
+                .map(|e| e.to_string())
+                .unwrap_or_default()
         };
         let long = "n".repeat(166);
         let refused = [
@@ -262,7 +325,10 @@ conformance! {
         for (text, word) in refused {
             assert!(text.contains(word), "'{word}' is not in '{text}'");
         }
-        assert_eq!(service(&long[1..], &|o| (o.max_clients, o.max_pending, o.max_held) = (256, 64, 8)), "");
+        assert_eq!(
+            service(&long[1..], &|o| (o.max_clients, o.max_pending, o.max_held) = (256, 64, 8)),
+            ""
+        );
         assert_eq!(client(&long[1..], &|o| o.pending = 64), "");
     }
 }

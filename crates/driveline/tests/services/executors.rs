@@ -13,9 +13,13 @@ conformance! {
     fn an_executor_serves_itself_and_a_blocking_call_within_it_is_refused(r: &Rig) {
         let executor = executor();
         executor
-            .add_service(r.service(), callback(&executor), |q: &driveline::Sample<crate::support::TileRequest>| {
-                Ok(Tile { x: q.view().unwrap().x, y: 0 })
-            })
+            .add_service(
+                r.service(),
+                callback(&executor),
+                |q: &driveline::Sample<crate::support::TileRequest>| {
+                    Ok(Tile { x: q.view().unwrap().x, y: 0 })
+                },
+            )
             .unwrap();
         let caller = executor.add_client(r.client(), callback(&executor)).unwrap();
         let blocking = Mutex::new(r.client());
@@ -53,7 +57,12 @@ conformance! {
         executor.start().unwrap();
         let (told, heard) = channel();
         // time: no server answers, so only the time-out ends it
-        caller.call_then(at(1, 1), Duration::from_millis(20), move |outcome| told.send(outcome.err()).unwrap()).unwrap();
+        let short = Duration::from_millis(20);
+        caller
+            .call_then(at(1, 1), short, move |outcome| {
+                told.send(outcome.err()).unwrap()
+            })
+            .unwrap();
         let error = heard.recv_timeout(PATIENCE).unwrap().unwrap();
         assert!(matches!(error, CallError::TimedOut { was_taken: false, .. }), "{error}");
     }
@@ -63,7 +72,9 @@ conformance! {
         let (executor, caller) = caller(client);
         executor.start().unwrap();
         let (told, heard) = channel();
-        caller.call_then(at(1, 1), Duration::MAX, move |outcome| told.send(outcome.err()).unwrap()).unwrap();
+        caller
+            .call_then(at(1, 1), Duration::MAX, move |outcome| told.send(outcome.err()).unwrap())
+            .unwrap();
         // time: so that the executor sleeps by then; one that is awake must notice as well
         std::thread::sleep(Duration::from_millis(5));
         drop(service);
@@ -102,7 +113,11 @@ conformance! {
         let again = caller.clone();
         let first = move |tile: Result<driveline::Sample<Tile>, CallError>| {
             let x = tile.unwrap().view().unwrap().x;
-            again.call_then(at(x + 1, 1), PATIENCE, move |tile| told.send(tile.unwrap().view().unwrap().x).unwrap()).unwrap();
+            again
+                .call_then(at(x + 1, 1), PATIENCE, move |tile| {
+                    told.send(tile.unwrap().view().unwrap().x).unwrap()
+                })
+                .unwrap();
         };
         caller.call_then(at(1, 1), PATIENCE, first).unwrap();
         assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), 2);
@@ -120,10 +135,17 @@ conformance! {
             })
             .unwrap();
         drop(executor);
-        assert_eq!(heard.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected), "it is dropped, not called");
+        assert_eq!(
+            heard.recv_timeout(PATIENCE),
+            Err(RecvTimeoutError::Disconnected),
+            "it is dropped, not called"
+        );
         let refused = caller.call_then(at(1, 1), PATIENCE, |_| {}).unwrap_err();
         assert!(matches!(refused, CallError::ExecutorGone { .. }), "{refused}");
-        assert_eq!(caller.raw().stats(), ClientStats { requests: 1, abandoned: 1, ..ClientStats::default() });
+        assert_eq!(
+            caller.raw().stats(),
+            ClientStats { requests: 1, abandoned: 1, ..ClientStats::default() }
+        );
     }
 
     fn many_threads_call_at_once_and_each_hears_of_its_own(r: &Rig) {
@@ -141,7 +163,9 @@ conformance! {
                         let (told, heard) = channel();
                         until("sent", || {
                             let told = told.clone();
-                            let sent = caller.call_then(at(x, 2), PATIENCE, move |tile| told.send(tile.unwrap().view().unwrap().x).unwrap());
+                            let sent = caller.call_then(at(x, 2), PATIENCE, move |tile| {
+                                told.send(tile.unwrap().view().unwrap().x).unwrap()
+                            });
                             sent.is_ok()
                         });
                         assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), x);
@@ -157,9 +181,13 @@ conformance! {
         let executor = executor();
         let (responders, kept) = channel();
         executor
-            .add_service_with(r.service(), callback(&executor), move |_: driveline::Sample<crate::support::TileRequest>, responder| {
-                responders.send(responder).unwrap();
-            })
+            .add_service_with(
+                r.service(),
+                callback(&executor),
+                move |_: driveline::Sample<crate::support::TileRequest>, responder| {
+                    responders.send(responder).unwrap();
+                },
+            )
             .unwrap();
         executor.start().unwrap();
         let mut client = r.client();

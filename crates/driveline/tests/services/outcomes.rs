@@ -47,9 +47,13 @@ conformance! {
 
     fn one_process_offers_a_service_once(r: &Rig) {
         let first = r.service();
-        let again = r.server.service::<TileRequest, Tile>("map/tile", ServiceOptions { reach: r.reach, ..Default::default() });
-        let Err(refused @ ServiceError::Offered { .. }) = again else { panic!("a second server was \
-             made") };
+        let again = r.server.service::<TileRequest, Tile>(
+            "map/tile",
+            ServiceOptions { reach: r.reach, ..Default::default() },
+        );
+        let Err(refused @ ServiceError::Offered { .. }) = again else {
+            panic!("a second server was made")
+        };
         assert!(refused.to_string().contains("'map/tile'"), "{refused}");
         drop(first);
         let server = r.map_server();
@@ -66,9 +70,12 @@ conformance! {
             }
             None => false,
         };
-        let call = |client: &mut crate::support::TileClient, service: &mut crate::support::TileService, x| {
+        let call = |client: &mut crate::support::TileClient,
+                    service: &mut crate::support::TileService,
+                    x| {
             std::thread::scope(|scope| {
-                let calling = scope.spawn(|| client.call(at(x, 1), PATIENCE).map(|t| t.view().unwrap().x));
+                let calling =
+                    scope.spawn(|| client.call(at(x, 1), PATIENCE).map(|t| t.view().unwrap().x));
                 until("answered", || answered(service));
                 assert_eq!(calling.join().unwrap().unwrap(), x);
             });
@@ -81,7 +88,16 @@ conformance! {
         assert!(after >= SHORT);
         assert!(answered(&mut service));
         call(&mut client, &mut service, 2);
-        assert_eq!(client.stats(), ClientStats { requests: 3, answered: 2, timed_out: 1, late: 1, ..ClientStats::default() });
+        assert_eq!(
+            client.stats(),
+            ClientStats {
+                requests: 3,
+                answered: 2,
+                timed_out: 1,
+                late: 1,
+                ..ClientStats::default()
+            }
+        );
     }
 
     fn a_time_out_says_whether_the_request_was_taken(r: &Rig) {
@@ -103,8 +119,12 @@ conformance! {
             executor.run_ready();
             !outcomes.seen().is_empty()
         });
-        assert!(matches!(&outcomes.seen()[0], Err(text) if text.contains("taken, and may have been \
-             executed")), "{:?}", outcomes.seen());
+        assert!(
+            matches!(&outcomes.seen()[0], Err(text) if text.contains("taken, and may have been \
+                                                                          executed")),
+            "{:?}",
+            outcomes.seen()
+        );
     }
 
     fn more_calls_than_agreed_are_busy_and_an_outcome_makes_room(r: &Rig) {
@@ -131,7 +151,10 @@ conformance! {
         let mut service = r.service_with(|o| (o.max_clients, o.max_pending) = (1, 1));
         let mut client = r.client();
         assert!(client.wait_for_server(PATIENCE));
-        assert!(matches!(client.call(at(1, 1), SHORT), Err(CallError::TimedOut { was_taken: false, .. })));
+        assert!(matches!(
+            client.call(at(1, 1), SHORT),
+            Err(CallError::TimedOut { was_taken: false, .. })
+        ));
         let full = client.call(at(2, 1), PATIENCE).unwrap_err();
         assert!(matches!(full, CallError::QueueFull { .. }), "{full}");
         assert!(full.to_string().contains("'server'"), "{full}");
@@ -140,7 +163,10 @@ conformance! {
         drop(request);
         responder.refuse("too late");
         until("told", || service.raw().outbox().is_empty());
-        assert!(matches!(client.call(at(3, 1), SHORT), Err(CallError::TimedOut { .. })), "there is room again");
+        assert!(
+            matches!(client.call(at(3, 1), SHORT), Err(CallError::TimedOut { .. })),
+            "there is room again"
+        );
         assert_eq!(client.stats().late, 1);
     }
 
@@ -151,7 +177,8 @@ conformance! {
             let outbox = service.raw().outbox();
             assert!(outbox.is_empty(), "no request was sent");
             let outcome = std::thread::scope(|scope| {
-                let calling = scope.spawn(|| client.call(at(x, 1), PATIENCE).map(|tile| tile.view().unwrap().x));
+                let calling = scope
+                    .spawn(|| client.call(at(x, 1), PATIENCE).map(|tile| tile.view().unwrap().x));
                 answer(&mut service, x);
                 until("readable", || outbox.is_empty());
                 drop(service);
@@ -166,10 +193,12 @@ conformance! {
         let mut service = r.service();
         let outbox = service.raw().outbox();
         let o = ClientOptions { reach: r.reach, ..Default::default() };
-        let mut other_response = r.client.client::<TileRequest, TileRequest>("map/tile", o).unwrap();
+        let mut other_response =
+            r.client.client::<TileRequest, TileRequest>("map/tile", o).unwrap();
         assert!(other_response.wait_for_server(PATIENCE));
         std::thread::scope(|scope| {
-            let calling = scope.spawn(|| other_response.call(at(1, 1), PATIENCE).map(drop).unwrap_err());
+            let calling =
+                scope.spawn(|| other_response.call(at(1, 1), PATIENCE).map(drop).unwrap_err());
             answer(&mut service, 1);
             let refused = calling.join().unwrap();
             assert!(matches!(refused, CallError::Mismatch { .. }), "{refused}");
@@ -185,15 +214,23 @@ conformance! {
             let (mut service, mut client) = r.pair();
             let outcome = std::thread::scope(|scope| {
                 let calling = scope.spawn(|| client.call(at(1, 1), PATIENCE).map(|_| ()));
-                until("sent", || service.raw().clients() == 1 && service.wait(Some(PATIENCE)).unwrap());
+                until("sent", || {
+                    service.raw().clients() == 1 && service.wait(Some(PATIENCE)).unwrap()
+                });
                 // Of a request that it holds, the transport keeps the connection.
-                let kept = if taken { service.take().unwrap().map(|(_, responder)| responder) } else { None };
+                let kept = if taken {
+                    service.take().unwrap().map(|(_, responder)| responder)
+                } else {
+                    None
+                };
                 drop(service);
                 let outcome = calling.join().unwrap();
                 drop(kept);
                 outcome
             });
-            let Err(CallError::ServerGone { was_taken, .. }) = outcome else { panic!("{outcome:?}") };
+            let Err(CallError::ServerGone { was_taken, .. }) = outcome else {
+                panic!("{outcome:?}")
+            };
             assert_eq!(was_taken, taken);
         }
     }
@@ -221,13 +258,15 @@ conformance! {
     }
 
     fn a_dropped_request_is_reported_at_once(r: &Rig) {
-        let _server = crate::support::serve(r.service(), |request, responder| match request.view().unwrap().x {
-            1 => drop(responder),
-            2 => panic!("on purpose"),
-            3 => responder.refuse(&"ä".repeat(3 * MAX_REFUSAL_LEN)),
-            // Longer than any response may be.
-            4 => assert!(matches!(responder.loan(1 << 20), Err(AnswerError::Loan { .. }))),
-            x => responder.send(Tile { x, y: 0 }).unwrap(),
+        let _server = crate::support::serve(r.service(), |request, responder| {
+            match request.view().unwrap().x {
+                1 => drop(responder),
+                2 => panic!("on purpose"),
+                3 => responder.refuse(&"ä".repeat(3 * MAX_REFUSAL_LEN)),
+                // Longer than any response may be.
+                4 => assert!(matches!(responder.loan(1 << 20), Err(AnswerError::Loan { .. }))),
+                x => responder.send(Tile { x, y: 0 }).unwrap(),
+            }
         });
         let mut client = r.client();
         assert!(client.wait_for_server(PATIENCE));
@@ -235,8 +274,10 @@ conformance! {
             Err(CallError::Refused { outcome, text, .. }) => (outcome, text),
             other => panic!("{other:?}"),
         };
-        assert_eq!(refused(1), (Outcome::Unanswered, "the request was let go without an \
-             answer".into()));
+        assert_eq!(
+            refused(1),
+            (Outcome::Unanswered, "the request was let go without an answer".into())
+        );
         assert_eq!(refused(2).0, Outcome::Panicked);
         let (outcome, text) = refused(3);
         assert_eq!((outcome, text.len()), (Outcome::Refused, MAX_REFUSAL_LEN));
@@ -261,14 +302,17 @@ conformance! {
         let mut call = |client: &mut crate::support::TileClient| {
             assert!(client.wait_for_server(PATIENCE));
             std::thread::scope(|scope| {
-                let calling = scope.spawn(|| client.call(at(7, 1), PATIENCE).map(|t| t.view().unwrap().x));
+                let calling =
+                    scope.spawn(|| client.call(at(7, 1), PATIENCE).map(|t| t.view().unwrap().x));
                 serve_until(&|| calling.is_finished());
                 calling.join().unwrap()
             })
         };
         assert_eq!(call(&mut first).unwrap(), 7);
         let refused = call(&mut second).unwrap_err();
-        let CallError::Refused { outcome: Outcome::NoRoom, text, .. } = &refused else { panic!("{refused}") };
+        let CallError::Refused { outcome: Outcome::NoRoom, text, .. } = &refused else {
+            panic!("{refused}")
+        };
         assert!(text.contains("max_clients"), "{text}");
         assert_eq!(call(&mut first).unwrap(), 7, "it has its place still");
         drop(first);
@@ -277,7 +321,10 @@ conformance! {
 
     fn a_refusal_is_sent_although_a_response_is_loaned(r: &Rig) {
         let o = ServiceOptions { reach: r.reach, ..Default::default() };
-        let mut service = r.server.raw_service("map/tile", TileRequest::payload_schema(), Tile::payload_schema(), o).unwrap();
+        let mut service = r
+            .server
+            .raw_service("map/tile", TileRequest::payload_schema(), Tile::payload_schema(), o)
+            .unwrap();
         let mut client = r.client();
         assert!(client.wait_for_server(PATIENCE));
         std::thread::scope(|scope| {
@@ -296,7 +343,9 @@ conformance! {
 
     fn a_client_with_too_many_calls_gets_an_error(r: &Rig) {
         let service = r.service_with(|o| o.max_pending = 2);
-        let _server = crate::support::serve(service, |_, responder| responder.send(Tile { x: 0, y: 0 }).unwrap());
+        let _server = crate::support::serve(service, |_, responder| {
+            responder.send(Tile { x: 0, y: 0 }).unwrap()
+        });
         let mut client = r.client_with(3);
         assert!(client.wait_for_server(PATIENCE));
         let refused = client.call(at(1, 1), PATIENCE).unwrap_err().to_string();
@@ -314,7 +363,10 @@ conformance! {
                 calling.is_finished()
             });
             let refused = calling.join().unwrap().unwrap_err();
-            assert!(matches!(refused, CallError::Refused { outcome: Outcome::NoRoom, .. }), "{refused}");
+            assert!(
+                matches!(refused, CallError::Refused { outcome: Outcome::NoRoom, .. }),
+                "{refused}"
+            );
         });
         drop(slow);
     }
@@ -347,7 +399,10 @@ conformance! {
             service.stats().client_gone == 1
         });
         let stats = service.stats();
-        assert_eq!(stats, ServiceStats { requests: 2, client_gone: 1, undelivered: 1, ..ServiceStats::default() });
+        assert_eq!(
+            stats,
+            ServiceStats { requests: 2, client_gone: 1, undelivered: 1, ..ServiceStats::default() }
+        );
     }
 
     fn ends_that_differ_in_a_type_say_so_with_both_hashes(r: &Rig) {
@@ -361,10 +416,16 @@ conformance! {
             matches!(error, CallError::Mismatch { .. })
         });
         let hash = |schema: driveline::types::Schema| schema.hash().to_string();
-        for part in ["test/Tile'", "test/TileRequest'", &hash(Tile::payload_schema()), &hash(TileRequest::payload_schema())] {
+        for part in [
+            "test/Tile'",
+            "test/TileRequest'",
+            &hash(Tile::payload_schema()),
+            &hash(TileRequest::payload_schema()),
+        ] {
             assert!(refused.contains(part), "'{part}' is not in '{refused}'");
         }
-        let mut other_response = r.client.client::<TileRequest, TileRequest>("map/tile", o()).unwrap();
+        let mut other_response =
+            r.client.client::<TileRequest, TileRequest>("map/tile", o()).unwrap();
         assert!(other_response.wait_for_server(PATIENCE));
         // Not waited for.
         let refused = other_response.call(at(1, 1), Duration::MAX).unwrap_err();
@@ -382,7 +443,16 @@ conformance! {
         assert_eq!(held.view().unwrap().x, 1);
         drop(held);
         assert_eq!(client.call(at(3, 1), PATIENCE).unwrap().view().unwrap().x, 3);
-        assert_eq!(client.stats(), ClientStats { requests: 3, answered: 2, abandoned: 1, late: 1, ..ClientStats::default() });
+        assert_eq!(
+            client.stats(),
+            ClientStats {
+                requests: 3,
+                answered: 2,
+                abandoned: 1,
+                late: 1,
+                ..ClientStats::default()
+            }
+        );
     }
 }
 

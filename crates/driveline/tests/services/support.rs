@@ -171,8 +171,16 @@ pub(crate) fn caller(client: TileClient) -> (Executor, TileCaller) {
 macro_rules! conformance {
     ($($(#[$doc:meta])* fn $name:ident($rig:ident: &Rig) $body:block)*) => {
         $($(#[$doc])* fn $name($rig: &Rig) $body)*
-        mod process_reach { $(#[test] fn $name() { super::$name(&crate::support::rig(driveline::Reach::Process)); })* }
-        mod host_reach { $(#[test] fn $name() { super::$name(&crate::support::rig(driveline::Reach::Host)); })* }
+        mod process_reach {
+            $(
+                #[test] fn $name() {
+                    super::$name(&crate::support::rig(driveline::Reach::Process));
+                }
+            )*
+        }
+        mod host_reach {
+            $(#[test] fn $name() { super::$name(&crate::support::rig(driveline::Reach::Host)); })*
+        }
     };
 }
 pub(crate) use conformance;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI of Driveline. Generated from crates/driveline-capi; do not edit.
 //
-// Every function returns a dl_status or cannot fail; dl_last_error() has the detail. No function throws or exits.
-// A function that consumes a handle takes a pointer to the variable ("moved") and leaves NULL in it.
+// Every function returns a dl_status or cannot fail; dl_last_error() has the detail. No function
+// throws or exits. A function that consumes a handle takes a pointer to the variable ("moved") and
+// leaves NULL in it.
 
 #ifndef DRIVELINE_DRIVELINE_H
 #define DRIVELINE_DRIVELINE_H
@@ -31,7 +32,7 @@ typedef enum {
   DL_ERROR_TOO_LONG = 5,
   // All loans are out, or samples that readers hold occupy all buffers.
   DL_ERROR_LOANS_OUT = 6,
-  // The subscription holds as many samples as it may.
+  // The subscription holds as many samples as permitted.
   DL_ERROR_HELD_LIMIT = 7,
   // The topic carries another kind of payload, or the loan is another publisher's.
   DL_ERROR_WRONG_KIND = 8,
@@ -41,7 +42,7 @@ typedef enum {
   DL_ERROR_ENCODE = 10,
   // Bytes could not be read as the type that they should have.
   DL_ERROR_DECODE = 11,
-  // The kernel refused what waiting needs.
+  // The kernel refused a resource for waiting.
   DL_ERROR_WAIT = 12,
   // There is no such parameter, or it has another type.
   DL_ERROR_PARAMETER = 13,
@@ -62,10 +63,10 @@ typedef enum {
   DL_ERROR_SERVER_BUSY = 20,
   // No response within the time-out.
   DL_ERROR_TIMED_OUT = 21,
-  // The other end of a service went away: the server without a response, or the client that
-  // would have had the answer.
+  // The other end of a service has ended: the server without a response, or the client that was
+  // to get the answer.
   DL_ERROR_PEER_GONE = 22,
-  // The server refused, let the request go, or has no room; the text is its own.
+  // The server refused, dropped the request, or has no room; the text is the server's.
   DL_ERROR_REFUSED = 23,
   // A blocking call would wait for a server that the calling thread keeps from running.
   DL_ERROR_WOULD_DEADLOCK = 24,
@@ -81,7 +82,7 @@ typedef enum {
   DL_EVENT_NONE = 0,
   // A peer was matched.
   DL_EVENT_MATCHED = 1,
-  // A matched peer went away or died.
+  // A matched peer ended or died.
   DL_EVENT_UNMATCHED = 2,
   // A peer on the same topic cannot be matched; the text says why and what to do.
   DL_EVENT_REFUSED = 3,
@@ -89,7 +90,7 @@ typedef enum {
   DL_EVENT_DEADLINE_MISSED = 4,
   // A publisher gave no sign of life for longer than its lease.
   DL_EVENT_LIVELINESS_LOST = 5,
-  // It is back.
+  // A publisher that had lost its liveliness gives signs of life again.
   DL_EVENT_LIVELINESS_GAINED = 6,
   // A reliable subscription is served best effort from now on; the text says which and why.
   DL_EVENT_DOWNGRADED = 7,
@@ -112,7 +113,8 @@ typedef enum {
 
 // Behaviour of a publisher towards slow subscriptions.
 typedef enum {
-  // Newest wins; what a subscription is too slow for counts as missed. The default.
+  // Newer samples replace older ones; samples that a slow subscription does not read in time
+  // count as missed. The default.
   DL_BEST_EFFORT = 0,
   // The publisher waits, at most `max_blocking_ms`.
   DL_RELIABLE = 1,
@@ -122,7 +124,7 @@ typedef enum {
 typedef enum {
   // Only what is published after the match. The default.
   DL_VOLATILE = 0,
-  // Also the last `depth` samples before it.
+  // Also the last `depth` samples before the match.
   DL_TRANSIENT_LOCAL = 1,
 } dl_durability;
 
@@ -140,7 +142,7 @@ typedef enum {
   DL_ACCESS_OWN_USER = 0,
   // Every process that can reach the domain directory.
   DL_ACCESS_ANYONE = 1,
-  // The publisher's own user and those listed.
+  // The publisher's own user and the listed users.
   DL_ACCESS_USERS = 2,
 } dl_access;
 
@@ -188,18 +190,18 @@ typedef enum {
 typedef enum {
   // Something failed.
   DL_LOG_ERROR = 1,
-  // Something is not as it should be.
+  // Something is wrong, but work continues.
   DL_LOG_WARNING = 2,
-  // Something that is worth knowing happened.
+  // Something notable happened.
   DL_LOG_INFO = 3,
   // For developers.
   DL_LOG_DEBUG = 4,
 } dl_log_level;
 
-// Collects what a class declares.
+// Collects the declarations of a class.
 typedef struct dl_class_builder dl_class_builder;
 
-// Asks the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`.
+// Calls the one server of a service. One thread at a time; a second one gets `DL_ERROR_BUSY`.
 // Responses outlive it.
 typedef struct dl_client dl_client;
 
@@ -220,7 +222,7 @@ typedef struct dl_loan dl_loan;
 // A named part of the system that has publishers, subscriptions and parameters. Any thread.
 typedef struct dl_node dl_node;
 
-// The sending end of a topic. Any thread; calls from several threads follow one another.
+// The sending end of a topic. Any thread; calls from several threads are made one after another.
 typedef struct dl_publisher dl_publisher;
 
 // Answers one request, once, on any thread. If it is dropped, the client gets an error: there is
@@ -249,7 +251,7 @@ typedef struct dl_test dl_test;
 typedef struct {
   // `sizeof(dl_parameter_value)`, set by the caller.
   size_t size;
-  // A `dl_parameter_type`; says which of the others counts.
+  // A `dl_parameter_type`; determines which of the other fields has the value.
   uint32_t kind;
   // Zero.
   uint32_t reserved;
@@ -264,13 +266,13 @@ typedef struct {
 
 // One tick of a timer.
 typedef struct {
-  // `sizeof(dl_timer_tick)` as its maker knows it: the caller of `dl_invocation_tick`, or the
-  // library for a timer's callback, which looks at it before it reads fields that are not of the
-  // first release.
+  // `sizeof(dl_timer_tick)` in the release of its maker: the caller of `dl_invocation_tick`, or
+  // the library for a timer's callback. A callback checks it before it reads fields that the
+  // first release did not have.
   size_t size;
   // Scheduled time, in nanoseconds of `CLOCK_MONOTONIC`. Ticks are on a fixed grid.
   uint64_t scheduled_ns;
-  // Grid points that passed without a tick since the one before.
+  // Grid points that passed without a tick since the previous tick.
   uint64_t overruns;
 } dl_timer_tick;
 
@@ -300,7 +302,7 @@ typedef struct {
   // 1: a publisher puts an XXH3-64 of the payload into each header; a subscription matches only
   // such publishers, and verifies it.
   uint32_t checksum;
-  // Zero. Room for what later releases add: this struct is a part of others and cannot become
+  // Zero. Space for fields of later releases: this struct is part of others and cannot become
   // longer.
   uint32_t reserved[7];
 } dl_qos;
@@ -335,8 +337,8 @@ typedef struct {
 typedef struct {
   // `sizeof(dl_object_vtable)`.
   size_t size;
-  // Identity of the value's type, everything included that code compiled elsewhere must agree on
-  // to read it: the pointer passes only to readers that ask for the same. Never NULL.
+  // Identity of the value's type, including everything that separately compiled code must agree
+  // on to read it. The pointer passes only to readers with the same identity. Never NULL.
   const char *type_id;
   // The value in an object, valid as long as the object. NULL: the object is the value.
   const void *(*value)(const void *object);
@@ -359,11 +361,11 @@ typedef struct {
   size_t size;
   // Samples published.
   uint64_t published;
-  // Unread samples inside the process that gave way to newer ones, over all subscriptions.
+  // Unread samples inside the process that newer ones replaced, over all subscriptions.
   uint64_t overwritten;
   // Values that were serialised for readers outside.
   uint64_t serialised;
-  // Periods of the offered deadline that ended without a sample, from the first one on.
+  // Periods of the offered deadline that ended without a sample, from the first sample on.
   uint64_t deadlines_missed;
 } dl_publisher_stats;
 
@@ -382,10 +384,10 @@ typedef struct {
   size_t text_capacity;
   // Length of the whole text without the NUL, in bytes, also if it was cut.
   size_t text_len;
-  // Of a missed deadline: periods without a sample since the event before this one. Of a
-  // reliable time-out: such publishes since then. Else 0.
+  // For a missed deadline: periods without a sample since the previous such event. For a
+  // reliable time-out: such publishes since the previous such event. Else 0.
   uint64_t missed;
-  // The same in all. Else 0.
+  // The same since the endpoint was created. Else 0.
   uint64_t total;
 } dl_event;
 
@@ -405,7 +407,7 @@ typedef struct {
   uint64_t payload_len;
   // XXH3-64 of the payload if `has_checksum`.
   uint64_t checksum;
-  // 1 if the topic asks for checksums.
+  // 1 if the topic requests checksums.
   uint32_t has_checksum;
   // Number of origins, see `dl_sample_get_origin`.
   uint32_t origin_count;
@@ -435,11 +437,11 @@ typedef struct {
   int64_t communication_ns;
   // From the start of a callback (at the source: from the source time) to the publish, summed.
   int64_t computation_ns;
-  // Data lay ready until something else had it read, summed.
+  // Time that data waited until a timer or another input caused it to be read, summed.
   int64_t idle_ns;
 } dl_origin;
 
-// A value that lives on without the sample that it came with.
+// A value that may outlive the sample that it came with.
 typedef struct {
   // `sizeof(dl_shared_object)`, set by the caller.
   size_t size;
@@ -447,7 +449,7 @@ typedef struct {
   const void *value;
   // Keeps the value alive. Owned: to be given to `drop`, once, on any thread.
   void *owner;
-  // Lets go of the value. Of the library that published it.
+  // Releases the value. A function of the library that published it.
   void (*drop)(void *owner);
 } dl_shared_object;
 
@@ -472,7 +474,7 @@ typedef struct {
   uint32_t pending;
   // Longest request in bytes; 0 means 4096.
   uint64_t max_request;
-  // A `dl_access`: whose servers are believed at host reach, and who may read requests.
+  // A `dl_access`: users whose servers are accepted, and that may read requests, at host reach.
   uint32_t access;
   // Zero.
   uint32_t reserved;
@@ -497,7 +499,7 @@ typedef struct {
   uint32_t max_pending;
   // Maximum number of requests of one client that may be held; 0 means 2, at most 8.
   uint32_t max_held;
-  // A `dl_access`: who may call at host reach.
+  // A `dl_access`: users that may call at host reach.
   uint32_t access;
   // Zero.
   uint32_t reserved;
@@ -515,7 +517,7 @@ typedef struct {
   uint32_t reach;
   // Maximum number of samples that the reader may hold at once; 0 means 2.
   uint32_t max_held;
-  // A `dl_access`: whose publishers are believed at host reach.
+  // A `dl_access`: users whose publishers are accepted at host reach.
   uint32_t access;
   // Zero.
   uint32_t reserved;
@@ -541,8 +543,7 @@ typedef struct {
   // Part of `missed` or `superseded`: replaced because the history was full, not passed over by
   // a read of the newest.
   uint64_t overwritten;
-  // As `missed`, on an input of a component that does not trigger, of which only the newest
-  // sample is wanted.
+  // Replaced samples of an input that does not trigger its component: only the newest is wanted.
   uint64_t superseded;
   // Samples whose header, checksum or index made no sense.
   uint64_t corrupt;
@@ -553,18 +554,18 @@ typedef struct {
   uint64_t lost_on_the_way;
   // Samples that can be read now.
   uint64_t not_read;
-  // Publishers of other hosts of which it is not known how many samples they published after the
-  // newest one that came: the sum is that of what is known.
+  // Number of publishers of other hosts whose samples after the newest one that arrived are not
+  // known, and are not in the sum.
   uint64_t uncounted;
-  // Reason of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
+  // Reason for one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
   // back, or came back without it; 3 it ended, and its last number was not announced; 4 the
   // gateway here gave its place to another publisher; 5 the gateway here has ended; others: a
   // reason of a later release.
   uint64_t uncounted_reason;
-  // Periods of the requested deadline that ended without a sample, from the first one on. In no
-  // sum of samples.
+  // Periods of the requested deadline that ended without a sample, from the first sample on. Not
+  // part of the sum.
   uint64_t deadlines_missed;
-  // Samples that came while the component was inactive.
+  // Samples that arrived while the component was inactive.
   uint64_t inactive;
   // Samples of publishers that stood by for a stronger one.
   uint64_t standby;
@@ -583,15 +584,15 @@ typedef struct {
   uint32_t kind;
   // A text for people.
   const char *text;
-  // Of a missed deadline: periods without a sample since the event before this one. Else 0.
+  // For a missed deadline: periods without a sample since the previous such event. Else 0.
   uint64_t missed;
-  // Of a missed deadline: periods without a sample in all. Else 0.
+  // For a missed deadline: periods without a sample since the endpoint was created. Else 0.
   uint64_t total;
 } dl_port_event;
 
 // Class of components. Static, and read once, when the library is loaded. The functions must not
-// throw. Those that return an `int` return 0, or anything else after passing the reason of the
-// failure to `dl_set_last_error`.
+// throw. Functions that return an `int` return 0 for success; for a failure they pass the reason
+// to `dl_set_last_error` and return another value.
 typedef struct {
   // `sizeof(dl_component_vtable)`.
   size_t size;
@@ -599,43 +600,45 @@ typedef struct {
   const char *name;
   // One line for people, or NULL.
   const char *doc;
-  // Makes a component; cheap and without effects on the outside, because it is also called to
-  // describe the class.
+  // Creates a component; cheap and without side effects, because it is also called to describe
+  // the class.
   int (*create)(void **component);
   // Declares ports and parameters. Always the same ones.
   int (*describe)(void *component, dl_class_builder *builder);
-  // Takes what the component needs. `io` is borrowed: valid until `destroy`.
+  // Initialises the component. `io` is borrowed: valid until `destroy`.
   int (*init)(void *component, const dl_component_io *io);
-  // The trigger fired. `invocation` is borrowed: valid during the call, on this thread.
+  // Called when the trigger fires. `invocation` is borrowed: valid during the call, on this
+  // thread.
   int (*on_trigger)(void *component, const dl_invocation *invocation);
-  // No callback runs any more and none will. Not called if `init` was not.
+  // Called after the last callback has returned. Not called if `init` was not.
   void (*shutdown)(void *component);
   // Destroys the component.
   void (*destroy)(void *component);
-  // Something other than a sample happened to an input or output. As `on_trigger`, in the same
-  // group, on the same executor. `event` is borrowed: valid during the call. NULL: no interest.
+  // Called for an event of an input or output, other than a sample. As `on_trigger`, in the same
+  // group, on the same executor. `event` is borrowed: valid during the call. NULL: the component
+  // handles no events.
   int (*on_event)(void *component, const dl_port_event *event);
-  // The component becomes active: its callback, timers and outputs work from here on. As
-  // `on_trigger`; of a component that no mode of the graph names, once, after `init` of all
-  // components of the module, on that thread. After a failure it stays inactive. NULL: nothing
-  // to do.
+  // Called when the component becomes active: its callback, timers and outputs work from here
+  // on. As `on_trigger`. For a component that no mode of the graph names, it is called once,
+  // after `init` of all components of the module, on that thread. After a failure the component
+  // stays inactive. NULL: nothing to do.
   int (*on_activate)(void *component);
-  // The component becomes inactive: its outputs refuse to publish once this has returned. As
-  // `on_trigger`. NULL: nothing to do.
+  // Called when the component becomes inactive: its outputs refuse to publish once this has
+  // returned. As `on_trigger`. NULL: nothing to do.
   int (*on_deactivate)(void *component);
-  // A parameter is changed: one of `dl_class_add_live_parameter` by `driveline param set`, or
-  // any by a mode of the graph. As `on_trigger`; of a mode before `on_activate`. The component's
-  // node has the new value already, and gets the old one back after a failure, whose text is the
-  // reason that the caller of the change gets. `name` is borrowed: valid during the call. NULL:
-  // every value is accepted.
+  // Called when a parameter changes: one of `dl_class_add_live_parameter` by `driveline param
+  // set`, or any parameter by a mode of the graph. As `on_trigger`; for a mode, before
+  // `on_activate`. The component's node has the new value already. After a failure it gets the
+  // old value back, and the caller of the change gets the text of the failure. `name` is
+  // borrowed: valid during the call. NULL: every value is accepted.
   int (*on_parameter)(void *component, const char *name);
 } dl_component_vtable;
 
 // Result of `driveline_component_entry`. Static.
 typedef struct {
-  // `DL_COMPONENT_ABI`. First for ever, so that every release can read it.
+  // `DL_COMPONENT_ABI`. Always the first field, so that every release can read it.
   uint32_t abi;
-  // `sizeof(dl_component_library)`. Second for ever.
+  // `sizeof(dl_component_library)`. Always the second field.
   uint32_t size;
   // The classes.
   const dl_component_vtable *const *classes;
@@ -692,9 +695,9 @@ dl_status dl_class_add_live_parameter(dl_class_builder *builder,
                                       const dl_parameter_value *default_value,
                                       const char *doc);
 
-// Declares the least and greatest value of a number that `dl_class_add_parameter` has added, or of
-// each item of a list. A graph with another value fails `driveline validate`. -INFINITY and
-// INFINITY are no bounds.
+// Declares the minimum and maximum of a number that `dl_class_add_parameter` has added, or of each
+// item of a list. A graph with another value fails `driveline validate`. -INFINITY and INFINITY
+// mean no bound.
 //
 // What the caller promises:
 // `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
@@ -744,14 +747,14 @@ dl_status dl_component_io_add_run_note(const dl_component_io *io,
 // `io` is NULL or live; `mode` is NULL or NUL-terminated.
 dl_status dl_component_io_request_mode(const dl_component_io *io, const char *mode);
 
-// 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic
-// load.
+// Returns 1 if the run is ending, for long callbacks and for the component's own threads. One
+// atomic load.
 //
 // What the caller promises:
 // `io` is NULL or live.
 int dl_component_io_is_stopping(const dl_component_io *io);
 
-// Adds a timer of the component's own. Only during `init`. `context` is handed to every call; the
+// Adds a timer of the component. Only during `init`. `context` is passed to every call; the
 // component keeps it alive until `destroy`.
 //
 // What the caller promises:
@@ -803,8 +806,8 @@ dl_status dl_invocation_sample(const dl_invocation *invocation, size_t input, dl
 // `invocation` is NULL or live; `sample` is NULL or valid for writing.
 dl_status dl_invocation_read(const dl_invocation *invocation, size_t input, dl_sample **sample);
 
-// Joins a domain. Until an endpoint with host reach is created, all that is touched outside the
-// process is the domain's directory, which is made if it is missing.
+// Joins a domain. Until an endpoint with host reach is created, the process touches nothing
+// outside itself except the domain's directory, which it creates if missing.
 //
 // `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`,
 // or else the user's default domain. `*context`: owned by the caller, to be given to
@@ -819,8 +822,8 @@ dl_status dl_invocation_read(const dl_invocation *invocation, size_t input, dl_s
 // Strings are NULL or NUL-terminated; `context` is NULL or valid for writing.
 dl_status dl_context_new(const char *name, const char *domain_dir, dl_context **context);
 
-// Leaves the domain, once everything made from it is dropped too. `*context` (moved) becomes NULL;
-// NULL is permitted.
+// Leaves the domain once everything created from it is dropped as well. `*context` (moved) becomes
+// NULL; NULL is permitted.
 //
 // What the caller promises:
 // `context` is NULL or points to NULL or to an owned handle.
@@ -845,9 +848,9 @@ void dl_node_drop(dl_node **node);
 // outside of a callback. Any thread. One clock reading.
 uint64_t dl_conversion_begin(void);
 
-// Counts the time since `began`, what `dl_conversion_begin` gave, as communication of the callback
-// that runs on this thread, and not as its computation. Nothing counts twice, nothing from before
-// the callback, and 0 does nothing.
+// Counts the time since `began`, the result of `dl_conversion_begin`, as communication of the
+// callback that runs on this thread, and not as its computation. No time counts twice, and no time
+// before the callback counts. 0 does nothing.
 void dl_conversion_end(uint64_t began);
 
 // Runs the host with the arguments of its `main` and returns its exit status. Blocks until the
@@ -892,7 +895,7 @@ dl_status dl_node_set_parameter(const dl_node *node,
 // a `dl_parameter_value` whose `size` is set.
 dl_status dl_node_get_parameter(const dl_node *node, const char *name, dl_parameter_value *value);
 
-// Frees a text that a function of this library handed over. `*text` (moved) becomes NULL; NULL is
+// Frees a text that a function of this library returned. `*text` (moved) becomes NULL; NULL is
 // permitted.
 //
 // What the caller promises:
@@ -946,23 +949,23 @@ dl_status dl_loan_shrink(dl_loan *loan, size_t len);
 // `loan` is NULL or a live handle.
 dl_status dl_loan_set_source_time(dl_loan *loan, uint64_t source_time_ns);
 
-// Gives a loan back unpublished. `*loan` (moved) becomes NULL; NULL is permitted.
+// Returns a loan unpublished. `*loan` (moved) becomes NULL; NULL is permitted.
 //
 // What the caller promises:
 // `loan` is NULL or points to NULL or to an owned handle.
 void dl_loan_drop(dl_loan **loan);
 
-// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or where
-// the sample's number goes. Blocks only if the topic is reliable, at most `max_blocking_ms`. In a
-// component's callback the sample inherits the origins of what the callback consumed.
+// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or
+// receives the sample's number. Blocks only if the topic is reliable, at most `max_blocking_ms`.
+// In a component's callback the sample inherits the origins of what the callback consumed.
 //
 // What the caller promises:
 // `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
 // `sequence` is NULL or valid for writing.
 dl_status dl_publisher_publish(const dl_publisher *publisher, dl_loan **loan, uint64_t *sequence);
 
-// Publishes a value (protobuf and object). Readers inside the process get the pointer, those
-// outside its bytes, which are serialised once and only if there is such a reader.
+// Publishes a value (protobuf and object). Readers inside the process get the pointer. Readers
+// outside get its bytes, which are serialised once, and only if there is such a reader.
 //
 // `object` is moved, whatever the result, unless `vtable` is not valid; it must not be changed any
 // more. `source_time_ns`: time of measurement, 0 if it is not a source. `sequence`: NULL, or
@@ -997,7 +1000,7 @@ size_t dl_publisher_matched(const dl_publisher *publisher);
 // `text` and `text_capacity` are set.
 dl_status dl_publisher_poll_event(const dl_publisher *publisher, dl_event *event);
 
-// A sign of life for `DL_LIVELINESS_MANUAL_BY_TOPIC`; publishing is one too.
+// Asserts liveliness for `DL_LIVELINESS_MANUAL_BY_TOPIC`. Publishing asserts it as well.
 //
 // What the caller promises:
 // `publisher` is NULL or a live handle.
@@ -1017,16 +1020,15 @@ dl_status dl_sample_get_header(const dl_sample *sample, dl_sample_header *header
 // set.
 dl_status dl_sample_get_origin(const dl_sample *sample, size_t index, dl_origin *origin);
 
-// The payload's bytes, where they lie. Borrowed: valid until the handle is dropped. A value that
-// came as a pointer is serialised into memory of this handle at the first call, which allocates.
+// The payload's bytes, in place. Borrowed: valid until the handle is dropped. A value that came as
+// a pointer is serialised into memory of this handle at the first call, which allocates.
 //
 // What the caller promises:
 // `sample` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
 dl_status dl_sample_payload(const dl_sample *sample, const uint8_t **data, size_t *len);
 
-// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL and the
-// payload's bytes are what there is. Borrowed: valid until the handle is dropped; not to be
-// changed.
+// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL, and the
+// payload has the bytes. Borrowed: valid until the handle is dropped; not to be changed.
 //
 // What the caller promises:
 // `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid
@@ -1048,14 +1050,14 @@ dl_status dl_sample_share(const dl_sample *sample, const char *type_id, dl_share
 // `sample` is NULL or a live handle.
 dl_text dl_sample_object_type(const dl_sample *sample);
 
-// A second handle to the same message; no payload is copied, and the reader is charged for it
-// once. `*clone`: owned.
+// A second handle to the same message; no payload is copied, and it counts as held once. `*clone`:
+// owned.
 //
 // What the caller promises:
 // `sample` is NULL or a live handle; `clone` is NULL or valid for writing.
 dl_status dl_sample_clone(const dl_sample *sample, dl_sample **clone);
 
-// Gives a sample back. `*sample` (moved) becomes NULL; NULL is permitted.
+// Releases a sample. `*sample` (moved) becomes NULL; NULL is permitted.
 //
 // What the caller promises:
 // `sample` is NULL or points to NULL or to an owned handle.
@@ -1123,7 +1125,7 @@ dl_status dl_client_new(const dl_node *node,
 // `client` is NULL or points to NULL or to an owned handle that no other thread uses.
 void dl_client_drop(dl_client **client);
 
-// Waits until exactly one server is there (`*ready` = 1) or the time is over (0). Blocks.
+// Waits until exactly one server exists (`*ready` = 1) or the time-out has passed (0). Blocks.
 //
 // What the caller promises:
 // `client` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -1138,10 +1140,10 @@ dl_status dl_client_loan(const dl_client *client, size_t len, dl_loan **loan);
 
 // Sends a request and waits for its response, at most `timeout_ns`. `*loan` (moved) becomes NULL,
 // whatever the result. `*response`: NULL after an error, else owned by the caller, to be given to
-// `dl_sample_drop`. `was_taken`: NULL, or where it is said after `DL_ERROR_TIMED_OUT` and
-// `DL_ERROR_PEER_GONE` whether the server had taken the request (1: it may have been executed). In
-// a component's callback the request inherits what the callback has consumed, and the response
-// counts as read. Blocks.
+// `dl_sample_drop`. `was_taken`: NULL, or receives, after `DL_ERROR_TIMED_OUT` and
+// `DL_ERROR_PEER_GONE`, whether the server had taken the request (1: it may have been executed).
+// In a component's callback the request inherits the origins of the samples that the callback has
+// consumed, and the response counts as read. Blocks.
 //
 // What the caller promises:
 // `client` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
@@ -1183,8 +1185,8 @@ dl_status dl_service_new(const dl_node *node,
 // `service` is NULL or points to NULL or to an owned handle that no other thread uses.
 void dl_service_drop(dl_service **service);
 
-// Waits until something comes that may be a request (`*ready` = 1) or the time is over (0).
-// `timeout_ns`: negative waits for ever. Blocks.
+// Waits until a sample that may be a request arrives (`*ready` = 1) or the time-out has passed
+// (0). `timeout_ns`: negative waits for ever. Blocks.
 //
 // What the caller promises:
 // `service` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -1233,7 +1235,8 @@ dl_status dl_responder_send_object(dl_responder **responder,
                                    void *object,
                                    const dl_object_vtable *vtable);
 
-// Says no. `*responder` (moved) becomes NULL; the client gets the text, cut to 1024 bytes.
+// Refuses a request. `*responder` (moved) becomes NULL; the client gets the text, cut to 1024
+// bytes.
 //
 // What the caller promises:
 // `responder` is NULL or points to NULL or to an owned handle; `reason` is NULL or NUL-terminated.
@@ -1248,10 +1251,10 @@ void dl_responder_drop(dl_responder **responder);
 
 // The text of the calling thread's last failure; empty if there was none. Never NULL.
 //
-// Borrowed: valid until the thread's next call that fails. Successful calls leave it alone.
+// Borrowed: valid until the thread's next call that fails. Successful calls do not change it.
 const char *dl_last_error(void);
 
-// Sets the text that `dl_last_error()` gives on this thread. For callbacks that report failure,
+// Sets the text that `dl_last_error()` returns on this thread. For callbacks that report failure,
 // such as a component's.
 //
 // What the caller promises:
@@ -1290,8 +1293,8 @@ dl_status dl_subscription_latest(const dl_subscription *subscription, dl_sample 
 // As `dl_subscription_latest`.
 dl_status dl_subscription_take(const dl_subscription *subscription, dl_sample **sample);
 
-// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL once
-// the time is over. A sample that has expired does not end the wait. `timeout_ns`, `mode` and
+// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL if the
+// time-out passes first. A sample that has expired does not end the wait. `timeout_ns`, `mode` and
 // `spin_ns` as for `dl_subscription_wait`. Blocks.
 //
 // What the caller promises:
@@ -1302,10 +1305,10 @@ dl_status dl_subscription_receive(const dl_subscription *subscription,
                                   uint64_t spin_ns,
                                   dl_sample **sample);
 
-// Waits until a sample is unread (`*ready` = 1) or the time is over (0). `timeout_ns`: negative
-// waits for ever. `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A sample
-// that has expired ends the wait as well, and the next read returns none:
-// `dl_subscription_receive` waits on. Blocks.
+// Waits until a sample is unread (`*ready` = 1) or the time-out has passed (0). `timeout_ns`:
+// negative waits for ever. `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A
+// sample that has expired ends the wait as well, and the next read returns none;
+// `dl_subscription_receive` continues to wait in this case. Blocks.
 //
 // What the caller promises:
 // `subscription` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -1350,14 +1353,14 @@ dl_status dl_subscription_poll_event(const dl_subscription *subscription, dl_eve
 // `topic` is NULL or NUL-terminated; `id` is NULL or valid for writing.
 dl_status dl_topic_id(const char *topic, uint64_t *id);
 
-// The present, in nanoseconds: that of the test whose component calls or that the thread has
-// entered, else of `CLOCK_MONOTONIC`. Does not block or allocate; any thread.
+// Returns the present time in nanoseconds: on the clock of the test whose component calls or that
+// the thread has entered, else on `CLOCK_MONOTONIC`. Does not block or allocate; any thread.
 uint64_t dl_now_ns(void);
 
 // Brings a component up for a test: it is constructed, and its `init` has returned. `library`: the
 // classes of this program, as `driveline_component_entry` returns them; or NULL, and `path` is
-// that of a component library. `class_name`: NULL if there is one class only. `settings`: what a
-// graph would say about the component, in YAML, such as `{parameters: {low: 40}, trigger: {kind:
+// that of a component library. `class_name`: NULL if there is one class only. `settings`: the
+// component's settings as in a graph, in YAML, such as `{parameters: {low: 40}, trigger: {kind:
 // timer, period_ms: 100}, inputs: {image: {qos: {depth: 4}}}, max_payload: 8 MiB}`; NULL for
 // nothing. `*test`: owned by the caller, to be given to `dl_test_drop`.
 //
@@ -1442,7 +1445,7 @@ dl_status dl_test_take(const dl_test *test,
 // writing.
 dl_status dl_test_missed(const dl_test *test, const char *port, uint64_t *missed);
 
-// 1 if the component has said that its work is done, else 0.
+// Returns 1 if the component has reported that its work is done, else 0.
 //
 // What the caller promises:
 // `test` is NULL or a live handle.

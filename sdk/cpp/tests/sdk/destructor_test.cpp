@@ -40,7 +40,7 @@ void must_end(Work work) {
     done.get();
 }
 
-TEST(Destructors, MayPublishWhereNobodyReads) {
+TEST(Destructors, MayPublishWithoutAReader) {
     const test::Domain domain;
     const auto publisher = domain.node.publisher<Farewell>("topic").value();
     must_end([&] { publisher.publish(std::make_shared<const Farewell>(&publisher)).value(); });

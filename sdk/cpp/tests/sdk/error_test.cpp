@@ -476,7 +476,7 @@ TEST(CLibrary, ErrorsAreTheirThreadsOwn) {
     EXPECT_STREQ(dl_last_error(), "");
 }
 
-TEST(CLibrary, ASecondThreadOnASubscriptionIsToldSo) {
+TEST(CLibrary, ASecondThreadOnASubscriptionGetsAnError) {
     test::Domain domain;
     RawPublisher c;
     dl_subscription* subscription = nullptr;

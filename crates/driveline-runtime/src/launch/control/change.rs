@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes that a tool asks for, and parameters as a response has them.
+//! Changes that a tool requests, and parameters in a response.
 
 use serde::{Deserialize, Serialize};
 
-/// A change while the run goes on.
+/// A requested change during a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ChangeAsk {
-    /// Of a parameter.
+    /// Change of a parameter.
     #[serde(rename_all = "snake_case")]
     Parameter {
         /// Component.
@@ -17,7 +17,7 @@ pub enum ChangeAsk {
         /// New value, as `--set` takes it.
         value: String,
     },
-    /// Of the lines that the log of a module has.
+    /// Change of the log filter of a module.
     #[serde(rename_all = "snake_case")]
     Log {
         /// Module.
@@ -47,10 +47,10 @@ pub struct ParameterStatus {
     pub value: serde_json::Value,
     /// True if it can be changed while the run goes on.
     pub live: bool,
-    /// Least value, if there is one.
+    /// Minimum value, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<String>,
-    /// Greatest value, if there is one.
+    /// Maximum value, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<String>,
     /// True if it was set since the run began.
@@ -64,7 +64,7 @@ pub struct ParameterStatus {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeStatus {
-    /// Its number in the run.
+    /// Number of the change in the run.
     pub number: u64,
     /// Result of the change.
     #[serde(flatten)]
@@ -77,9 +77,9 @@ pub struct ChangeStatus {
 pub enum ChangeState {
     /// The module has not responded yet.
     Pending,
-    /// It was made.
+    /// The change was made.
     Done,
-    /// It was not.
+    /// The change was not made.
     Refused {
         /// Reason, for people.
         error: String,

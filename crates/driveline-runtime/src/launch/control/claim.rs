@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Time for another launcher to say which modules it runs.
+/// Time for another launcher to report the modules that it runs.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time for other launchers that check at the same moment. A process that holds the lock for longer
 /// does not check.
@@ -37,7 +37,7 @@ pub struct Taken {
     pub graph: String,
     /// The launcher, where this PID namespace has a process id for it.
     pub pid: Option<u32>,
-    /// Modules that both were to run; none if the launcher does not respond.
+    /// Modules of both runs; empty if the launcher does not respond.
     pub modules: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Display for Taken {
     }
 }
 
-/// The half of a run's digits that says which graph it runs.
+/// Returns the half of a run's digits that identifies its graph.
 pub(super) fn graph_digits(graph: &str) -> String {
     // FNV-1a: two graphs with the same digits only ask each other for their modules.
     let hash = graph.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -103,8 +103,8 @@ fn runs(status: &RunStatus, module: &str) -> bool {
     status.processes.iter().any(|p| p.kind == ProcessKind::Module && p.name == module)
 }
 
-/// The kernel releases it when the launcher ends. Without it after a while: modules that run are
-/// found all the same.
+/// Takes the lock, which the kernel releases when the launcher ends. After a while it continues
+/// without the lock: running modules are found in any case.
 fn lock(domain_dir: &Path) -> io::Result<File> {
     let directory = File::open(domain_dir)?;
     let end = Instant::now() + LOCK_WITHIN;

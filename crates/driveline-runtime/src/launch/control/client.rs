@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A tool's side: finds the runs of a domain and asks one.
+//! A tool's side: finds the runs of a domain and sends requests to one.
 
 use super::request::{Ask, ErrorCode};
 use super::status::RunStatus;
@@ -19,7 +19,7 @@ use thiserror::Error;
 
 /// Maximum number of runs of a domain that are found.
 const MAX_RUNS: usize = 64;
-/// Pause before a launcher without room is asked again.
+/// Pause before another request to a launcher without room.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// A run that was found in a domain.
@@ -29,17 +29,18 @@ pub struct RunSocket {
     name: String,
 }
 
-/// A run did not say what it was asked for.
+/// A run did not respond as requested.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum AskError {
-    /// It has ended.
+    /// The run has ended.
     #[error("the run has ended")]
     Gone,
     /// Its launcher lives and does not respond.
     #[error(
         "the run did not respond within {} s{}",
         patience.as_secs_f64(),
-        pid.map_or(String::new(), |pid| format!(": process {pid} may be suspended (`kill -CONT {pid}`), or its terminal does not take output"))
+        pid.map_or(String::new(), |pid| format!(": process {pid} may be suspended (`kill -CONT \
+                                                 {pid}`), or its terminal does not take output"))
     )]
     Silent {
         /// Its launcher, where this PID namespace has a process id for it.
@@ -47,13 +48,13 @@ pub enum AskError {
         /// Time-out of the request.
         patience: Duration,
     },
-    /// It belongs to another user, who may say anything.
+    /// The run belongs to another user, whose response cannot be trusted.
     #[error("the run belongs to user {uid}: only that user and root may ask it")]
     Stranger {
         /// The user.
         uid: u32,
     },
-    /// It refused the request.
+    /// The run refused the request.
     #[error("the run refused the request: {text}")]
     Refused {
         /// The reason, for programs.
@@ -89,7 +90,7 @@ pub fn find(domain_dir: &Path) -> io::Result<Vec<RunSocket>> {
     let directory = Arc::new(open_directory(domain_dir)?);
     let mut runs = Vec::new();
     for entry in entries.take(MAX_ENTRIES).filter_map(Result::ok) {
-        // Where others may create names, a link could lead to any socket.
+        // Where other users may create names, a link could lead to any socket.
         let (Ok(name), true) =
             (entry.file_name().into_string(), entry.file_type().is_ok_and(|t| t.is_socket()))
         else {
@@ -117,13 +118,13 @@ pub fn find(domain_dir: &Path) -> io::Result<Vec<RunSocket>> {
 }
 
 impl RunSocket {
-    /// The digits in its name.
+    /// Returns the digits in its name.
     #[must_use]
     pub fn id(&self) -> &str {
         id_of(&self.name, SUFFIX).unwrap_or_default()
     }
 
-    /// Asks the run. Blocks until it has responded, at most for `patience`.
+    /// Sends a request to the run. Blocks until it has responded, at most for `patience`.
     ///
     /// # Errors
     /// [`AskError`]. After [`AskError::Gone`] the run's name is removed.
@@ -168,7 +169,7 @@ impl RunSocket {
         }
         let exchanged = stream.set_nonblocking(false).and_then(|()| {
             let line = serde_json::to_string(ask).unwrap_or_default() + "\n";
-            // It may have responded already, that it has no room.
+            // It may have responded already that it has no room.
             let _ = stream.write_all(line.as_bytes());
             read_line(&mut stream, end)
         });
@@ -198,7 +199,7 @@ impl RunSocket {
     }
 }
 
-/// The response; nothing if it did not come whole by `end`.
+/// Reads the response; `None` if it was not complete by `end`.
 fn read_line(stream: &mut UnixStream, end: Instant) -> io::Result<Option<Vec<u8>>> {
     let mut text = Vec::new();
     let mut buffer = [0; 16 * 1024];

@@ -24,11 +24,11 @@ pub enum ComponentState {
     Down,
     /// Its process initialises, or waits for the others.
     Starting,
-    /// It works.
+    /// The component works.
     Active,
-    /// The mode of the run has it inactive.
+    /// The mode of the run makes it inactive.
     Inactive,
-    /// It has asked for the end of the run.
+    /// It has requested the end of the run.
     Finished,
     /// A state of a later version.
     #[serde(untagged)]
@@ -136,10 +136,10 @@ pub struct TopicEnd {
     pub samples: u64,
     /// Samples each second over the last seconds.
     pub rate_hz: f64,
-    /// Least rate that the graph declares for an output.
+    /// Minimum rate that the graph declares for an output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_hz: Option<f64>,
-    /// Greatest rate that the graph declares for an output.
+    /// Maximum rate that the graph declares for an output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_hz: Option<f64>,
     /// Samples that newer ones replaced, of an input.

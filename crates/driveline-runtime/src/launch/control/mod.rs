@@ -4,7 +4,7 @@
 //! The launcher serves it on its own thread, between the events of its processes, and never waits
 //! for a client.
 //!
-//! Not here: what the state of a run is (`launch/run/state.rs`), and how people see it (crate
+//! Not here: the state of a run (`launch/run/state.rs`), and its display for people (crate
 //! `driveline-cli`).
 
 mod change;
@@ -50,17 +50,17 @@ const PROTOCOL: u32 = 1;
 const LAUNCHER_ENDS: Duration = Duration::from_secs(1);
 const PREFIX: &str = "run-";
 const SUFFIX: &str = ".control";
-/// Instead of [`SUFFIX`] until the socket is bound: while the kernel binds it, it looks like that
-/// of a dead launcher.
+/// Replaces [`SUFFIX`] until the socket is bound: while the kernel binds it, it looks like the
+/// socket of a dead launcher.
 const NEW: &str = ".new";
-/// After this, a socket that is not bound never will be.
+/// Time after which an unbound socket will never be bound.
 const BOUND_WITHIN: Duration = Duration::from_secs(60);
 /// Period at which the launcher checks that its socket still has its name.
 const NAMED_AGAIN: Duration = Duration::from_secs(1);
 /// Maximum number of directory entries that are read.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// The digits in the name of a run's socket; nothing if it is no such name.
+/// Returns the digits in the name of a run's socket; `None` for other names.
 fn id_of<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
     let id = name.strip_prefix(PREFIX)?.strip_suffix(suffix)?;
     (id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
@@ -95,7 +95,7 @@ impl Response {
 /// which shows tools that the run has ended.
 #[derive(Debug)]
 pub struct ControlSocket {
-    /// The newest one: a lost name gets a new socket.
+    /// The newest listener: a lost name gets a new socket.
     listener: Mutex<Arc<UnixListener>>,
     directory: OwnedFd,
     path: PathBuf,
@@ -105,14 +105,14 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Listens under a new name, and removes the names of dead launchers. `domain` is what tools
-    /// call the domain. Does not block. Does not care whether the graph runs already: [`claim`]
-    /// does.
+    /// Listens under a new name, and removes the names of dead launchers. `domain` is the name of
+    /// the domain for tools. Does not block. Does not check whether the graph runs already:
+    /// [`claim`] does.
     ///
     /// # Errors
     /// If the directory does not exist or does not admit sockets of this user.
     pub fn new(domain_dir: &Path, domain: &str, graph: &str) -> io::Result<Self> {
-        // Only to remove what dead ones have left.
+        // Called only to remove the sockets of dead launchers.
         let _ = find(domain_dir);
         let directory = open_directory(domain_dir)?;
         let random = EndpointId::random()?.to_string();
@@ -127,8 +127,8 @@ impl ControlSocket {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Listens anew under the same name if the name has gone, with the directory or alone. `None`
-    /// if it has not, or if the directory is not there again.
+    /// Listens again under the same name if the name was removed, with the directory or alone.
+    /// `None` if it was not, or if the directory does not exist.
     fn renewed(&self) -> Option<Arc<UnixListener>> {
         let gone = std::fs::symlink_metadata(&self.path)
             .is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
@@ -198,7 +198,7 @@ impl Server {
             listener: socket.listener(),
             socket,
             clients: Clients::default(),
-            // Also in a run that no tool has asked yet.
+            // Also in a run without a request so far.
             check_at: Some(Instant::now() + NAMED_AGAIN),
             accept_at: None,
             admits: is_trusted,
@@ -240,7 +240,7 @@ impl Server {
                 if (self.admits)(&client) {
                     self.clients.add(client, now, &mut respond);
                 } else {
-                    // What it does not take at once it does not get.
+                    // The client does not get bytes that do not fit at once.
                     let _ = (&client).write(&Response::line(Err(RequestError::forbidden())));
                 }
             }
@@ -256,15 +256,15 @@ fn connected(directory: &OwnedFd, name: &str, kind: SocketType) -> rustix::io::R
     Ok(socket)
 }
 
-/// Returns true if the owner of a socket's name is dead. A living one notices nothing: a socket of
-/// another type is refused as "wrong type" where there is an owner, also before it listens, and as
-/// "refused" where there is none.
+/// Returns true if the owner of a socket's name is dead, without disturbing a live one: the kernel
+/// refuses a socket of another type as "wrong type" if there is an owner, also before it listens,
+/// and as "refused" if there is none.
 fn is_dead(directory: &OwnedFd, name: &str) -> bool {
     connected(directory, name, SocketType::DGRAM)
         .is_err_and(|e| e == rustix::io::Errno::CONNREFUSED)
 }
 
-/// Removes the control socket of a launcher that has died. Blocks until it has, at most for
+/// Removes the control socket of a launcher that has died. Blocks until it has died, at most for
 /// `patience`.
 pub(crate) fn remove_dead(path: &Path, patience: Duration) {
     let (Some(parent), Some(name)) =
@@ -303,7 +303,7 @@ pub fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
     let closed = poll(&mut fds, Some(&Timespec::default())).is_ok()
         && fds.iter().any(|fd| !fd.revents().is_empty());
     if let Some(path) = control.filter(|_| closed) {
-        // The kernel may not have closed all that it had.
+        // The kernel may not have closed all its descriptors yet.
         remove_dead(path, LAUNCHER_ENDS);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the line of a client to what it asks for.
+//! Parses the line of a client into a request.
 
 use super::change::ChangeAsk;
 use crate::socket_clients::{CLIENT_WITHIN, MAX_REQUEST_LEN, Received};
@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Characters of a client's text that an error quotes.
+/// Maximum number of characters of a client's text that an error quotes.
 const QUOTED: usize = 80;
 
-/// Keys of requests besides the verb.
+/// Keys of requests, in addition to the verb.
 const KEYS: [&str; 6] = ["mode", "component", "name", "value", "module", "filter"];
 
 /// A request.
@@ -78,7 +78,7 @@ impl fmt::Display for Verb {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// It is no request.
+    /// The line is not a request.
     Malformed,
     /// This launcher does not have the verb.
     UnknownVerb,
@@ -88,7 +88,7 @@ pub enum ErrorCode {
     Late,
     /// Other clients took its place; a new attempt may succeed.
     Busy,
-    /// The client's user may not ask.
+    /// The client's user has no permission.
     Forbidden,
     /// The run has no such mode.
     UnknownMode,
@@ -99,7 +99,7 @@ pub enum ErrorCode {
     Other(String),
 }
 
-/// An error as a response has it.
+/// An error in a response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::launch) struct RequestError {
     pub(super) code: ErrorCode,
@@ -124,7 +124,7 @@ impl RequestError {
     }
 }
 
-/// A request as it is written.
+/// A request as it is written in JSON.
 #[derive(Deserialize)]
 struct Request {
     verb: String,
@@ -132,7 +132,7 @@ struct Request {
     keys: Keys,
 }
 
-/// Keys besides the verb, each once.
+/// Keys in addition to the verb, each once.
 #[derive(Default)]
 struct Keys(BTreeMap<String, String>);
 
@@ -160,15 +160,15 @@ impl<'de> Deserialize<'de> for Keys {
     }
 }
 
-/// A request with what belongs to its verb.
+/// A request: a verb and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ask {
     /// Requested action.
     pub verb: Verb,
-    /// Of the verb `mode`: the mode to switch to.
+    /// For the verb `mode`: the mode to switch to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Of the verbs `param_set` and `log_level`: the change.
+    /// For the verbs `param_set` and `log_level`: the change.
     #[serde(flatten)]
     pub change: Option<ChangeAsk>,
 }
@@ -180,13 +180,13 @@ impl From<Verb> for Ask {
 }
 
 impl Ask {
-    /// A switch to a mode.
+    /// Creates a request for a switch to a mode.
     #[must_use]
     pub fn mode(mode: &str) -> Self {
         Self { mode: Some(mode.to_owned()), ..Verb::Mode.into() }
     }
 
-    /// A change.
+    /// Creates a request for a change.
     #[must_use]
     pub fn change(change: ChangeAsk) -> Self {
         let verb = match change {
@@ -197,7 +197,7 @@ impl Ask {
     }
 }
 
-/// Understands a request, or returns the response that says why not.
+/// Parses a request, or returns the error for the response.
 pub(super) fn parse(received: Received<'_>) -> Result<Ask, RequestError> {
     let line = match received {
         Received::Line(line) => line,
@@ -232,7 +232,7 @@ pub(super) fn parse(received: Received<'_>) -> Result<Ask, RequestError> {
             format!("{why}; a request is such as {{\"verb\":\"status\"}}"),
         )
     };
-    // A list would be taken for the values of the keys.
+    // A list would be parsed as the values of the keys.
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Err(malformed("the request is no JSON object".into()));
     }
@@ -307,7 +307,7 @@ mod tests {
         ] {
             assert_eq!(parsed(line), Err(ErrorCode::Malformed), "{line}");
         }
-        // A request for less than a stop must not cause one.
+        // A request other than a stop must not cause one.
         for line in [
             "{\"verb\":\"stop\",\"module\":\"one\"}",
             "{\"verb\":\"stop\",\"mode\":\"drive\"}",
@@ -322,7 +322,8 @@ mod tests {
         assert_eq!(error.code, ErrorCode::UnknownVerb);
         assert_eq!(
             error.text,
-            "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health, mode, param, param_set, log_level"
+            "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health, mode, \
+             param, param_set, log_level"
         );
         for (received, code) in [
             (Received::Incomplete, ErrorCode::Malformed),
@@ -349,8 +350,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, it is a verb in exactly one form or an error whose response is one line
-        /// of JSON.
+        /// Any bytes are a verb in exactly one form, or an error whose response is one line of
+        /// JSON.
         #[test]
         fn any_bytes_are_a_verb_or_an_error_in_one_line(line in any_line()) {
             match parse(Received::Line(&line)) {

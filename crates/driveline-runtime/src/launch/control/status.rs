@@ -9,7 +9,7 @@ use std::fmt;
 /// State of a run. Durations are in milliseconds, on `CLOCK_MONOTONIC`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunStatus {
-    /// The digits in the name of its socket.
+    /// Digits in the name of its socket.
     pub id: String,
     /// Name of the graph.
     pub graph: String,
@@ -37,7 +37,7 @@ pub struct RunStatus {
     /// Parameters; only in a response to `param`, `param_set` and `log_level`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<ParametersStatus>,
-    /// Number of the change that was asked for, which is found in `parameters.changes`.
+    /// Number of the requested change, which is found in `parameters.changes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<u64>,
 }
@@ -109,7 +109,7 @@ pub struct LastSwitch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunPhase {
-    /// Not all modules are ready, or they have not found each other.
+    /// Not all modules are ready, or not all are matched.
     Starting,
     /// The callbacks run.
     Running,
@@ -153,7 +153,7 @@ pub struct ProcessStatus {
     /// The call that has run for more than 3 s, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,
-    /// The last end or time-out that was not asked for.
+    /// The last end or time-out that was not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fault: Option<Fault>,
     /// Names of its components.
@@ -241,7 +241,7 @@ impl fmt::Display for ProcessState {
     }
 }
 
-/// An end or a time-out that was not asked for.
+/// An end or a time-out that was not requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Text of the event, for people.

@@ -354,7 +354,10 @@ fn later_versions_are_understood() {
     let mut value = serde_json::to_value(run("g")).unwrap();
     value["phase"] = "dreaming".into();
     value["colour"] = "red".into();
-    value["processes"] = serde_json::json!([{ "name": "one", "kind": "moon", "state": "asleep", "since_ms": 1, "restarts": 0, "mode": "manual" }]);
+    value["processes"] = serde_json::json!([{
+        "name": "one", "kind": "moon", "state": "asleep", "since_ms": 1, "restarts": 0,
+        "mode": "manual"
+    }]);
     let run: RunStatus = serde_json::from_value(value).unwrap();
     assert_eq!(run.phase, RunPhase::Other("dreaming".into()));
     assert_eq!(
@@ -382,7 +385,8 @@ fn of_launchers_that_start_together_one_has_the_graph() {
         assert_eq!(
             text,
             format!(
-                "another launcher, process {pid}, runs graph 'g' in this domain already; it does not respond"
+                "another launcher, process {pid}, runs graph 'g' in this domain already; it does \
+                 not respond"
             )
         );
     }

@@ -21,7 +21,7 @@ pub(in crate::launch) struct ModeRules {
     pub(in crate::launch) enter_within: Duration,
     /// Modes to try if it cannot be entered, in order.
     pub(in crate::launch) fallback: Vec<usize>,
-    /// Left only by a command, or by a reaction to one of its fallbacks.
+    /// True if only a command leaves it, or a reaction to one of its fallbacks.
     pub(in crate::launch) latch: bool,
     /// Commands and components cannot leave it earlier.
     pub(in crate::launch) min_dwell: Duration,
@@ -49,7 +49,7 @@ pub(in crate::launch) enum Source {
     Component(String),
     /// `driveline mode`.
     Command,
-    /// A declared reaction; the text says to what.
+    /// A declared reaction; the text names its cause.
     Reaction(String),
 }
 
@@ -63,7 +63,7 @@ impl Source {
     }
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::launch) enum Input {
     /// The module's process is ready and waits for the states of its components.
@@ -78,7 +78,7 @@ pub(in crate::launch) enum Input {
     Acknowledged { component: usize, switch: u64, ok: bool },
     /// The run ends: no component gets a message from here on.
     Stop,
-    /// Only time has passed.
+    /// Time has passed without an event.
     Time,
 }
 
@@ -115,9 +115,14 @@ pub(in crate::launch) enum Failure {
 /// Actions for the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::launch) enum Action {
-    /// Send the states of components to a module. Of a module that has just become ready: before
-    /// `go`.
-    Tell { module: usize, switch: u64, mode: usize, activate: Vec<usize>, deactivate: Vec<usize> },
+    /// Send the states of components to a module. If the module has just become ready: before `go`.
+    SendStates {
+        module: usize,
+        switch: u64,
+        mode: usize,
+        activate: Vec<usize>,
+        deactivate: Vec<usize>,
+    },
     /// Kill the module because of this component, which did not acknowledge in time, or failed
     /// after a restart.
     Kill { component: usize },
@@ -153,7 +158,7 @@ pub(in crate::launch) struct Switch {
     pub(in crate::launch) from: Option<usize>,
     /// Modes that are tried if this one cannot be entered.
     fallback: VecDeque<usize>,
-    /// The mode before it is entered again, and whatever comes of it stays.
+    /// The previous mode is entered again, and its result stays.
     last_resort: bool,
     began: Duration,
     /// End of the time for condition and activations.
@@ -191,8 +196,8 @@ pub(in crate::launch) struct Modes {
     since: Duration,
     initial: usize,
     switch: Option<Switch>,
-    /// A module was told something since the last switch ended.
-    told_since: bool,
+    /// A module was sent states since the last switch ended.
+    sent_since: bool,
     /// Number of the last switch.
     number: u64,
     running: bool,
@@ -200,7 +205,7 @@ pub(in crate::launch) struct Modes {
 }
 
 impl Modes {
-    /// `components`: the module of each modal component.
+    /// Creates the modes. `components`: the module of each modal component.
     pub(in crate::launch) fn new(
         rules: Vec<ModeRules>,
         initial: usize,
@@ -222,21 +227,21 @@ impl Modes {
             since: Duration::ZERO,
             initial,
             switch: None,
-            told_since: false,
+            sent_since: false,
             number: 0,
             running: false,
             stopping: false,
         }
     }
 
-    /// The mode that was entered last, and since when.
+    /// Returns the mode that was entered last, and its time.
     pub(in crate::launch) fn current(&self) -> Option<(usize, Duration)> {
         Some((self.mode?, self.since))
     }
 
-    /// The mode whose states a module gets that becomes ready, and since when; of a mode that is
-    /// being entered, later than anything.
-    pub(in crate::launch) fn told(&self) -> Option<(usize, Duration)> {
+    /// Returns the mode whose states a module gets when it becomes ready, and its time. For a mode
+    /// that is being entered, the time is later than any other.
+    pub(in crate::launch) fn mode_to_send(&self) -> Option<(usize, Duration)> {
         let entering = self.switch.as_ref().filter(|s| s.stage != Stage::Waiting);
         entering.map(|s| (s.target, Duration::MAX)).or(self.current())
     }
@@ -260,7 +265,7 @@ impl Modes {
         self.is_there(self.components[component].module)
     }
 
-    /// Components that have not acknowledged.
+    /// Returns the components that have not acknowledged.
     pub(in crate::launch) fn pending(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.components.len()).filter(|i| self.components[*i].pending.is_some())
     }
@@ -338,7 +343,7 @@ impl Modes {
 
     fn module_ready(&mut self, module: usize, now: Duration, actions: &mut Vec<Action>) {
         self.ready[module] = true;
-        let mode = self.told().map_or(self.initial, |(mode, _)| mode);
+        let mode = self.mode_to_send().map_or(self.initial, |(mode, _)| mode);
         let until = now + self.rules[mode].enter_within;
         let number = self.number;
         let mut activate = Vec::new();
@@ -350,7 +355,7 @@ impl Modes {
             }
         }
         let deactivate = Vec::new();
-        actions.push(Action::Tell { module, switch: number, mode, activate, deactivate });
+        actions.push(Action::SendStates { module, switch: number, mode, activate, deactivate });
     }
 
     fn module_ended(&mut self, module: usize, now: Duration, actions: &mut Vec<Action>) {
@@ -379,7 +384,7 @@ impl Modes {
             return actions.push(Action::Refused { mode, by, why });
         }
         match &self.switch {
-            // Already on the way, or there.
+            // The mode is entered already, or being entered.
             Some(s) if s.target == mode && !s.last_resort => return,
             None if self.mode == Some(mode) => return,
             _ => {}
@@ -453,7 +458,7 @@ impl Modes {
         actions: &mut Vec<Action>,
     ) {
         let c = &mut self.components[component];
-        // Of an earlier switch: a later message is on its way to the component.
+        // An acknowledgement of an earlier switch: a later message has been sent to the component.
         let Some(pending) = c.pending.take_if(|p| p.switch == switch) else { return };
         if ok || !pending.active {
             return;
@@ -482,8 +487,8 @@ impl Modes {
         }
     }
 
-    /// Kills the modules of components that have not acknowledged in time, and waits for these no
-    /// longer.
+    /// Kills the modules of components that have not acknowledged in time, and does not wait for
+    /// these any longer.
     fn overdue(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let mut hung = None;
         for i in 0..self.components.len() {
@@ -499,11 +504,11 @@ impl Modes {
         }
     }
 
-    /// Goes on to the next mode of the fallback list, or back.
+    /// Continues with the next mode of the fallback list, or goes back to the previous mode.
     fn failed(&mut self, why: Failure, now: Duration, actions: &mut Vec<Action>) {
         let Some(s) = &mut self.switch else { return };
         if s.last_resort {
-            // What is missing stays missing.
+            // Missing components stay missing.
             return;
         }
         let next = s.fallback.pop_front().or_else(|| {
@@ -511,7 +516,7 @@ impl Modes {
             s.from
         });
         actions.push(Action::Failed { switch: s.number, mode: s.target, why, next });
-        // No mode was entered before: this one is entered without what failed.
+        // No mode was entered before: this one is entered without the failed components.
         let Some(next) = next else { return };
         s.target = next;
         s.stage = Stage::Waiting;
@@ -584,7 +589,7 @@ impl Modes {
             self.send(false, until, actions);
         } else {
             self.switch = None;
-            self.told_since = false;
+            self.sent_since = false;
         }
     }
 
@@ -608,8 +613,8 @@ impl Modes {
         let Some(s) = &self.switch else { return };
         let (number, mode) = (s.number, s.target);
         let rules = &self.rules[mode];
-        // Going back to a mode that was not left sets nothing.
-        let enters = active && (self.told_since || self.mode != Some(mode));
+        // Returning to a mode that was not left sets no parameters.
+        let enters = active && (self.sent_since || self.mode != Some(mode));
         for module in 0..self.ready.len() {
             let mut changed = Vec::new();
             for (i, c) in self.components.iter_mut().enumerate() {
@@ -625,10 +630,16 @@ impl Modes {
             }
             let sets = enters && self.ready[module] && rules.sets.contains(&module);
             if !changed.is_empty() || sets {
-                self.told_since = true;
+                self.sent_since = true;
                 let (activate, deactivate) =
                     if active { (changed, Vec::new()) } else { (Vec::new(), changed) };
-                actions.push(Action::Tell { module, switch: number, mode, activate, deactivate });
+                actions.push(Action::SendStates {
+                    module,
+                    switch: number,
+                    mode,
+                    activate,
+                    deactivate,
+                });
             }
         }
     }

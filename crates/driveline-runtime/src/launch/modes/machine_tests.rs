@@ -67,7 +67,7 @@ fn sent(
     deactivate: &[usize],
 ) -> Action {
     let (activate, deactivate) = (activate.to_vec(), deactivate.to_vec());
-    Action::Tell { module, switch, mode, activate, deactivate }
+    Action::SendStates { module, switch, mode, activate, deactivate }
 }
 
 /// Modes of a run whose modules are ready and whose initial mode was entered.
@@ -382,7 +382,7 @@ struct World {
     /// Messages that a component has not carried out: switch, active.
     inbox: Vec<VecDeque<(u64, bool)>>,
     /// Last state sent to each component, since its process exists.
-    told: Vec<Option<bool>>,
+    last_sent: Vec<Option<bool>>,
     /// Mode whose parameters were sent to each module last, since its process exists.
     values: Vec<Option<usize>>,
     /// Time of the message that each component has not answered.
@@ -405,7 +405,7 @@ impl World {
             now: Duration::ZERO,
             met: vec![true; MODES],
             inbox: vec![VecDeque::new(); COMPONENTS],
-            told: vec![None; COMPONENTS],
+            last_sent: vec![None; COMPONENTS],
             values: vec![None; MODULES],
             since: vec![None; COMPONENTS],
             ready: vec![false; MODULES],
@@ -450,7 +450,7 @@ impl World {
                 assert_eq!(self.modes.is_active(c), wanted, "component {c} in mode {mode}");
                 if self.answers(self.module_of[c]) {
                     assert_eq!(
-                        self.told[c].unwrap_or(false),
+                        self.last_sent[c].unwrap_or(false),
                         wanted,
                         "component {c} in mode {mode}"
                     );
@@ -468,7 +468,7 @@ impl World {
 
     fn check(&mut self, action: &Action, input: &Input) {
         match action {
-            Action::Tell { module, switch, mode, activate, deactivate } => {
+            Action::SendStates { module, switch, mode, activate, deactivate } => {
                 assert!(self.ready[*module], "module {module} has no process");
                 if deactivate.is_empty() && self.rules[*mode].sets.contains(module) {
                     self.values[*module] = Some(*mode);
@@ -486,7 +486,7 @@ impl World {
                 for (list, active) in [(activate, true), (deactivate, false)] {
                     for c in list {
                         self.inbox[*c].push_back((*switch, active));
-                        (self.told[*c], self.since[*c]) = (Some(active), Some(self.now));
+                        (self.last_sent[*c], self.since[*c]) = (Some(active), Some(self.now));
                     }
                 }
             }
@@ -514,7 +514,7 @@ impl World {
             Action::Entered { mode, .. } => {
                 for c in &self.rules[*mode].active {
                     let module = self.module_of[*c];
-                    assert!(!self.answers(module) || self.told[*c] == Some(true));
+                    assert!(!self.answers(module) || self.last_sent[*c] == Some(true));
                 }
             }
             _ => {}
@@ -545,7 +545,7 @@ impl World {
                 if let Some((switch, active)) = self.inbox[component].pop_front() {
                     self.failed[component] = !ok && active;
                     if self.failed[component] && self.inbox[component].is_empty() {
-                        self.told[component] = Some(false);
+                        self.last_sent[component] = Some(false);
                     }
                     self.step(Input::Acknowledged { component, switch, ok });
                     self.failed[component] = false;
@@ -562,7 +562,7 @@ impl World {
                 (self.ready[module], self.killed[module]) = (false, false);
                 for c in (0..COMPONENTS).filter(|c| self.module_of[*c] == module) {
                     self.inbox[c].clear();
-                    (self.told[c], self.since[c]) = (None, None);
+                    (self.last_sent[c], self.since[c]) = (None, None);
                 }
                 self.values[module] = None;
                 self.step(Input::ModuleEnded(module));
@@ -599,10 +599,10 @@ proptest! {
         }
         if stop {
             world.step(Input::Stop);
-            let was = world.told.clone();
+            let was = world.last_sent.clone();
             world.apply(Event::Request(1, 1));
             world.time(world.now + Duration::from_secs(60));
-            prop_assert_eq!(was, world.told);
+            prop_assert_eq!(was, world.last_sent);
             prop_assert_eq!(world.modes.next(world.now), None);
         } else {
             // Nothing more comes: time alone ends the switch.

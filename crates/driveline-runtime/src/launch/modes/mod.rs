@@ -2,7 +2,7 @@
 //! Modes of a run: named sets of active components (`docs/protocols/modes.md`).
 //!
 //! `machine.rs` decides, [`ModeControl`] gives it names, and knows the topics of entry conditions.
-//! The launcher carries out what it decides (`launch/run/modes.rs`).
+//! The launcher carries out its decisions (`launch/run/modes.rs`).
 
 mod machine;
 mod topics;
@@ -45,7 +45,7 @@ struct LastSwitch {
 }
 
 impl<'a> ModeControl<'a> {
-    /// `process`: the process that runs a module, if this launcher starts it.
+    /// Creates the control. `process`: the process that runs a module, if this launcher starts it.
     pub(super) fn new(
         graph: &'a ResolvedGraph,
         processes: usize,
@@ -56,7 +56,8 @@ impl<'a> ModeControl<'a> {
             let (module, _) = graph.components().find(|(_, c)| c.name.as_str() == component)?;
             process(module.name.as_str())
         };
-        // Modules of other launchers get no messages: their components are not waited for.
+        // Modules of other launchers get no messages, so no acknowledgements of their components
+        // are expected.
         let here: Vec<(&str, usize)> = graph
             .components()
             .map(|(_, c)| c.name.as_str())
@@ -93,7 +94,7 @@ impl<'a> ModeControl<'a> {
         self.machine.next(now)
     }
 
-    /// Takes what a process has published.
+    /// Takes a process's counters of published samples.
     pub(super) fn observe(&mut self, record: &Record, now: MonotonicNs) {
         self.topics.observe(record, now);
     }
@@ -137,12 +138,12 @@ impl<'a> ModeControl<'a> {
 
     /// Returns true if the mode of the run sets a parameter, and was entered after `at`.
     pub(super) fn overrides(&self, component: &str, name: &str, at: Duration) -> bool {
-        let Some((mode, since)) = self.machine.told() else { return false };
+        let Some((mode, since)) = self.machine.mode_to_send() else { return false };
         let parameters = &self.modes.modes[mode].parameters;
         at < since && parameters.get(component).is_some_and(|values| values.contains_key(name))
     }
 
-    /// The message to a module. `own`: whether a component belongs to it.
+    /// Returns the message to a module. `own`: returns true if a component belongs to it.
     pub(super) fn word(
         &self,
         switch: u64,
@@ -154,7 +155,7 @@ impl<'a> ModeControl<'a> {
         let names = |list: &[usize]| {
             list.iter().map(|c| self.components[*c].to_owned()).collect::<Vec<_>>()
         };
-        // Deactivations follow the activations, which had them.
+        // Deactivations follow the activations, which contained the parameters.
         let parameters: BTreeMap<_, _> = self.modes.modes[mode]
             .parameters
             .iter()
@@ -179,11 +180,12 @@ impl<'a> ModeControl<'a> {
             ("inactive", "on_deactivate")
         };
         format!(
-            "was killed because its component '{name}' did not become {state} in time (`enter_within_ms`; its `{call}`, or the call before it)"
+            "was killed because its component '{name}' did not become {state} in time \
+             (`enter_within_ms`; its `{call}`, or the call before it)"
         )
     }
 
-    /// Keeps how a switch ended.
+    /// Notes how a switch ended.
     pub(super) fn note(&mut self, action: &Action, now: Duration) {
         match action {
             Action::Began { switch, from, mode, by } => {
@@ -278,7 +280,7 @@ impl<'a> ModeControl<'a> {
         }
     }
 
-    /// State for tools. `now`: since the start of the run.
+    /// Returns the state for tools. `now`: time since the start of the run.
     pub(super) fn status(&self, now: Duration) -> ModeStatus {
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
         let current = self.machine.current();
@@ -342,7 +344,7 @@ pub(super) fn cause(by: &Source) -> String {
     }
 }
 
-/// `process`: the process of a component, if this launcher starts it.
+/// Returns the rules. `process`: the process of a component, if this launcher starts it.
 fn rules(
     mode: &ResolvedMode,
     components: &[&str],

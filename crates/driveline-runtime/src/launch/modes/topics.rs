@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Time over which a rate is counted.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Counters that are kept of a topic: modules report ten times a second.
+/// Maximum number of counters kept of a topic: modules report ten times a second.
 const MOST: usize = 64;
 
 /// State of one topic.
@@ -20,7 +20,7 @@ struct Topic {
     /// Samples of all outputs so far.
     published: u64,
     newest: Option<MonotonicNs>,
-    /// Times of reports with `published` at that time; the first one lies before the window.
+    /// Times of reports with `published` at that time; the first one is before the window.
     history: VecDeque<(MonotonicNs, u64)>,
 }
 

@@ -3,9 +3,9 @@
 //! (`docs/protocols/deployment.md`).
 //!
 //! The launcher listens on a socket that only this module can reach. Two processes may connect to
-//! it: the module's, which gives the account, and the first process of its container, which passes
-//! on output and says how the module ended. The end of the latter's connection is the end of the
-//! module; where there is none, the end of the account is.
+//! it: the module's, which sends the account, and the first process of its container, which passes
+//! on output and reports how the module ended. The module ends when the latter's connection ends;
+//! without one, when the account ends.
 
 mod waiting;
 
@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use waiting::{FirstLine, Waiting};
 
-/// Connections of one module that have not said who they are.
+/// Maximum number of connections of one module that have not identified themselves.
 const MOST_WAITING: usize = 4;
-/// Connections accepted, and reads of one, in a turn.
+/// Maximum number of accepted connections, and of reads of one, in a turn.
 const TURN: usize = 16;
 /// Name of the socket in the module's directory.
 const SOCKET: &str = "socket";
@@ -53,15 +53,16 @@ pub struct Placement {
     pub starter: Option<Arc<dyn Starter>>,
 }
 
-/// Starts modules elsewhere. Called on the launcher's thread, and must not make it wait.
+/// Starts modules elsewhere. Called on the launcher's thread, and must not block.
 pub trait Starter: Debug + Send + Sync {
-    /// Begins to start a module; goes on by itself. Its directory and the socket in it exist.
+    /// Begins to start a module, and continues in the background. Its directory and the socket in
+    /// it exist.
     ///
     /// # Errors
-    /// If it cannot even begin. What fails later comes from [`Started::poll`].
+    /// If it cannot begin. [`Started::poll`] reports later failures.
     fn start(&self, module: &ResolvedModule) -> io::Result<Box<dyn Started>>;
 
-    /// The user that the module runs as, as this user namespace numbers it.
+    /// Returns the user that the module runs as, in this user namespace.
     fn user(&self, module: &ResolvedModule) -> u32;
 }
 
@@ -73,11 +74,10 @@ pub trait Started: Send {
     /// Readable when [`Started::poll`] may have something new.
     fn news(&self) -> BorrowedFd<'_>;
 
-    /// Returns how it has ended or failed to start, as far as is known from outside. Does not
-    /// block.
+    /// Returns its end or its failure to start, as far as it is known from outside. Does not block.
     fn poll(&mut self) -> Option<StartedEnd>;
 
-    /// It has connected: from now on its own connections say when it ends.
+    /// Notes that it has connected: from now on its own connections show its end.
     fn connected(&mut self);
 
     /// Kills it, whatever it does. Does not block.
@@ -95,7 +95,7 @@ pub struct StartedEnd {
 
 /// Events from a module.
 pub(super) enum RemoteNews {
-    /// Its account begins; `first` are bytes that have been read of it.
+    /// Its account begins; `first` are the bytes already read of it.
     Account { socket: UnixStream, first: Vec<u8> },
     /// It has printed a line.
     Output { stream: Stream, line: String },
@@ -128,7 +128,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Listens, and has the module started where that is the launcher's task.
+    /// Listens, and starts the module if that is the launcher's task.
     pub(super) fn start(placement: &Placement, module: &ResolvedModule) -> io::Result<Self> {
         let path = Placement::socket(&placement.accounts, module.name.as_str());
         let listener = listen(&path)?;
@@ -170,7 +170,7 @@ impl Remote {
         self.cause.clone()
     }
 
-    /// The status, once it has ended.
+    /// Returns the status, once it has ended.
     pub(super) fn status(&self) -> Option<ExitStatus> {
         self.status
     }
@@ -183,7 +183,7 @@ impl Remote {
     /// Returns the descriptors that events come from.
     pub(super) fn polled(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let first = self.first.iter().map(|f| f.socket.as_fd());
-        // What was started is asked only until its own connections say more.
+        // The starter is polled only until the module's own connections exist.
         let asked = self.started.iter().filter(|_| !self.had_connection()).map(|s| s.news());
         let waiting = self.waiting.iter().map(Waiting::fd);
         std::iter::once(self.listener.as_fd()).chain(first).chain(asked).chain(waiting)
@@ -193,7 +193,7 @@ impl Remote {
         self.had_first || self.had_account
     }
 
-    /// Takes what has come. `has_account`: the account is connected.
+    /// Reads received events. `has_account`: the account is connected.
     pub(super) fn read(&mut self, has_account: bool) -> Vec<RemoteNews> {
         let mut news = Vec::new();
         self.accept();
@@ -245,7 +245,7 @@ impl Remote {
                     self.first = Some(first);
                     records.into_iter().for_each(|r| self.record(r, news));
                 }
-                // A second one of its kind, or a stranger.
+                // A second connection of its kind, or another program.
                 FirstLine::Account { .. } | FirstLine::Contained { .. } | FirstLine::Useless => {}
             }
         }
@@ -291,7 +291,8 @@ impl Remote {
                 });
                 if oom && signal == Some(Signal::KILL.as_raw()) {
                     self.cause = Some(
-                        "its container reached its memory limit (`memory:`), and the kernel killed it".to_owned(),
+                        "its container reached its memory limit (`memory:`), and the kernel killed \
+                         it".to_owned(),
                     );
                 }
             }
@@ -305,34 +306,38 @@ impl Remote {
             Some(status) => self.end(status),
             None => {
                 self.cause = Some(
-                    "the first process of its container was killed, from outside as by `podman kill`".to_owned(),
+                    "the first process of its container was killed, from outside as by `podman \
+                     kill`"
+                        .to_owned(),
                 );
                 self.end(by_signal(Signal::KILL.as_raw()));
             }
         }
     }
 
-    /// The account has ended. Where a first process is connected, it says more.
-    pub(super) fn account_closed(&mut self, told: bool) {
+    /// Notes that the account has ended. A connected first process will report more.
+    pub(super) fn account_closed(&mut self, end_requested: bool) {
         if self.first.is_some() || self.lives.is_none() {
             return;
         }
         if self.started.is_some() && !self.had_first {
-            // The first process connects before the module is started: this one is not in a
+            // The first process connects before the module is started, so this module is not in a
             // container of this run.
             self.cause =
                 Some("its process ran without the first process of its container".to_owned());
-        } else if !told {
+        } else if !end_requested {
             self.cause = Some(
-                "its connection has closed; how it ended is unknown without `driveline-host contain`".to_owned(),
+                "its connection has closed; how it ended is unknown without `driveline-host \
+                 contain`"
+                    .to_owned(),
             );
         }
-        self.end(by_code(i32::from(!told)));
+        self.end(by_code(i32::from(!end_requested)));
     }
 
     fn end(&mut self, status: ExitStatus) {
         self.status = Some(status);
-        // Before the next one of this module listens at the same path.
+        // Closed before the next process of this module listens at the same path.
         if self.lives.take().is_some() {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -359,7 +364,7 @@ impl Remote {
                 *account = None;
                 self.end(by_signal(signal.as_raw()));
             }
-            // It ends when it notices.
+            // The module ends when it detects the closed socket.
             (account, None) => {
                 *account = None;
                 self.end(by_signal(signal.as_raw()));
@@ -367,7 +372,7 @@ impl Remote {
         }
     }
 
-    /// Closes connections that do not say who they are.
+    /// Closes connections that do not identify themselves.
     pub(super) fn expire(&mut self, now: Instant) {
         self.waiting.retain(|w| !w.is_late(now));
     }
@@ -381,7 +386,7 @@ fn by_code(code: i32) -> ExitStatus {
     ExitStatus::from_raw((code & 0xff) << 8)
 }
 
-/// Listens at a path, in place of what was there before.
+/// Listens at a path, in place of an earlier file.
 fn listen(path: &std::path::Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -389,7 +394,7 @@ fn listen(path: &std::path::Path) -> io::Result<UnixListener> {
     }
     let said = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
     let listener = UnixListener::bind(path).map_err(said)?;
-    // In a directory that hands down its group, the module comes in by that group.
+    // In a directory that passes on its group, the module has access by that group.
     let by_group = path
         .parent()
         .and_then(|d| d.metadata().ok())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A connection that has not said yet who it is.
+//! A connection that has not identified itself yet.
 
 use crate::account::{ContainedRecord, MAX_LINE_BYTES, Record};
 use std::io::{ErrorKind, Read};
@@ -16,7 +16,7 @@ pub(super) struct Waiting {
     since: Instant,
 }
 
-/// First line of a connection, with all bytes that have come.
+/// First line of a connection, with all received bytes.
 pub(super) enum FirstLine {
     NotYet(Waiting),
     Account {
@@ -27,12 +27,12 @@ pub(super) enum FirstLine {
         socket: UnixStream,
         bytes: Vec<u8>,
     },
-    /// It is no line of this protocol, or there is none.
+    /// Not a line of this protocol, or no line.
     Useless,
 }
 
 impl Waiting {
-    /// Of a socket that does not block.
+    /// Creates one for a non-blocking socket.
     pub(super) fn new(socket: UnixStream) -> Self {
         Self { socket, bytes: Vec::new(), since: Instant::now() }
     }

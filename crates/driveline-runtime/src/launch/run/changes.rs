@@ -24,7 +24,7 @@ pub(super) struct SetValue {
     pub(super) value: ParameterValue,
     /// Mode that set it; `None` for a command.
     pub(super) mode: Option<String>,
-    /// Since the start of the run.
+    /// Time of the change since the start of the run.
     pub(super) at: Duration,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct SetValue {
 pub(super) struct Change {
     pub(super) number: u64,
     pub(super) process: usize,
-    /// A parameter and its new value; else the log.
+    /// The parameter and its new value; `None` for a change of the log.
     pub(super) parameter: Option<(String, String, ParameterValue)>,
     pub(super) state: ChangeState,
 }

@@ -7,14 +7,15 @@ use crate::launch::End;
 use std::time::Instant;
 
 impl Launcher<'_> {
-    /// A signal, a tool or the program asks for the end; the second time, without patience.
+    /// Handles a request for the end by a signal, a tool or the program. The second request kills
+    /// at once.
     pub(super) fn interrupted(&mut self) {
         if self.interrupted_at.is_some_and(|at| at.elapsed() < host::ONE_INTERRUPT) {
             return;
         }
         self.interrupted_at = Some(Instant::now());
         if let Phase::Stopping { .. } = self.phase {
-            // Asked again: no more patience.
+            // Second request: kill at once.
             for i in 0..self.processes.len() {
                 self.kill(i, "was interrupted again");
             }
@@ -23,14 +24,14 @@ impl Launcher<'_> {
         }
     }
 
-    /// The terminal or the reader is gone: it counts once.
+    /// Handles the end of the terminal or the reader, which counts once.
     pub(super) fn hung_up(&mut self) {
         if !matches!(self.phase, Phase::Stopping { .. }) {
             self.stop_as_asked();
         }
     }
 
-    /// Stops the modules. A component that has finished is not the reason: the work that it left is
+    /// Stops the modules. A component that has finished is not the reason: its remaining work is
     /// not done any more.
     fn stop_as_asked(&mut self) {
         match self.end {

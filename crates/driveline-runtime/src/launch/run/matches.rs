@@ -7,8 +7,8 @@ use crate::launch::matching::{self, Unconnected};
 use std::time::Instant;
 
 impl Launcher<'_> {
-    /// Checks for connections that exist by now, and for those that a restarted module has not
-    /// found again in time.
+    /// Checks for connections that exist by now, and for connections that a restarted module has
+    /// not restored in time.
     pub(super) fn look_for_late_matches(&mut self, now: Instant) {
         let found = if self.unconnected.is_empty() {
             Vec::new()
@@ -20,13 +20,13 @@ impl Launcher<'_> {
         self.match_at = now + MATCH_LATER;
     }
 
-    /// An end reports a match, also in a directory that is not the launcher's.
+    /// Handles the report of a match, also from a directory that is not the launcher's.
     pub(super) fn matched(&mut self, component: &str, port: &str, peer: &str) {
         let found = matching::reported(&mut self.unconnected, self.graph, component, port, peer);
         self.report_matches(found);
     }
 
-    /// A restarted module runs: its connections must come again.
+    /// Handles the restart of a module, whose connections must be restored.
     pub(super) fn matches_again(&mut self, process: usize) {
         let module = self.processes[process].program.name();
         let edges = matching::of_module(self.graph, module, |m| self.module_is_ready(m));

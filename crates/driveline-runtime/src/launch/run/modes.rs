@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Carries out what the modes of a run decide (`docs/protocols/modes.md`).
+//! Carries out the decisions of the modes of a run (`docs/protocols/modes.md`).
 
 use super::super::Event;
 use super::super::control::RequestError;
@@ -19,7 +19,8 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// Reports an event to the modes and does what they decide. Returns why a request was refused.
+    /// Reports an event to the modes and carries out their actions. Returns the reason if a request
+    /// was refused.
     pub(super) fn switch(&mut self, input: Input) -> Result<(), String> {
         let now = self.began.elapsed();
         let actions = match &mut self.modes {
@@ -42,7 +43,7 @@ impl<'a> Launcher<'a> {
         let Some(modes) = &self.modes else { return Ok(()) };
         let name = |mode: usize| modes.name(mode).to_owned();
         let event = match action {
-            Action::Tell { module, switch, mode, activate, deactivate } => {
+            Action::SendStates { module, switch, mode, activate, deactivate } => {
                 let own = self.module_of(module);
                 let word = modes.word(switch, mode, &activate, &deactivate, |component| {
                     own.is_some_and(|m| m.components.iter().any(|c| c.name.as_str() == component))
@@ -95,7 +96,7 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// The states of its components, before the word to start.
+    /// Sends the states of a module's components, before the command to start.
     pub(super) fn send_mode(&mut self, process: usize) {
         if let (Some(modes), Program::Module(module)) =
             (&mut self.modes, self.processes[process].program)
@@ -106,7 +107,7 @@ impl<'a> Launcher<'a> {
         let _ = self.switch(Input::ModuleReady(process));
     }
 
-    /// Takes what a module reports about its components.
+    /// Handles a module's records about its components.
     pub(super) fn mode_record(&mut self, process: usize, record: &Record) {
         let Some(modes) = &mut self.modes else { return };
         modes.observe(record, MonotonicNs::now());
@@ -141,7 +142,7 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// A module stays down: its declared reaction.
+    /// Makes the declared reaction to a module that stays down.
     pub(super) fn react_to_down(&mut self, process: usize, why: &str) {
         let Some(module) = self.module_of(process) else { return };
         if let Some(OnExhausted::Mode(mode)) = &module.restart.on_exhausted {
@@ -155,7 +156,7 @@ impl<'a> Launcher<'a> {
         let _ = self.switch(Input::Request { mode, by: Source::Reaction(cause) });
     }
 
-    /// A tool requests a mode.
+    /// Handles a tool's request for a mode.
     pub(super) fn mode_requested(&mut self, mode: &str) -> Result<(), RequestError> {
         let Some(modes) = &self.modes else {
             return Err(RequestError::unknown_mode("the graph of this run has no `modes`"));
@@ -168,13 +169,13 @@ impl<'a> Launcher<'a> {
             .map_err(RequestError::refused)
     }
 
-    /// Returns the time when the modes have something to do.
+    /// Returns the time of the next step of the modes.
     pub(super) fn mode_due(&self) -> Option<Instant> {
         let next = self.modes.as_ref()?.next(self.began.elapsed())?;
         Some(self.began + next)
     }
 
-    /// Returns true if a module that has just gone down belongs to a run that goes on.
+    /// Returns true if a module that has just gone down belongs to a run that continues.
     pub(super) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Settling)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of parameters and of logs while a run goes on (`docs/protocols/control.md`).
+//! Changes of parameters and of logs during a run (`docs/protocols/control.md`).
 
 use super::super::Event;
 use super::super::control::{
@@ -36,7 +36,7 @@ impl Launcher<'_> {
         Err(RequestError::refused(format!("module '{module}' is not ready; try again when it is")))
     }
 
-    /// Begins a change that a tool asks for.
+    /// Begins a change that a tool requests.
     pub(super) fn change_requested(&mut self, ask: &ChangeAsk) -> Result<u64, RequestError> {
         match ask {
             ChangeAsk::Parameter { component, name, value } => {
@@ -49,7 +49,8 @@ impl Launcher<'_> {
                 };
                 let Some(range) = spec.live.get(name) else {
                     return Err(RequestError::refused(format!(
-                        "{component}.{name} is fixed from the start: class '{}' does not declare it as changeable; set it in the graph or with `--set`, and restart",
+                        "{component}.{name} is fixed from the start: class '{}' does not declare \
+                         it as changeable; set it in the graph or with `--set`, and restart",
                         spec.class
                     )));
                 };
@@ -99,7 +100,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// A module has made a change, or refused it.
+    /// Handles a module's report that it has made or refused a change.
     pub(super) fn changed(&mut self, process: usize, number: u64, error: Option<String>) {
         let found = self.changes.recent.iter_mut().find(|c| {
             c.number == number && c.process == process && c.state == ChangeState::Pending
@@ -117,7 +118,8 @@ impl Launcher<'_> {
         self.sink.event(&Event::ParameterChanged { component, name, value, mode: None, error });
     }
 
-    /// A module has set a parameter for which no command waits, or has not.
+    /// Handles a module's report that it has set a parameter for which no command waits, or refused
+    /// to.
     pub(super) fn parameter_set(
         &mut self,
         process: usize,
@@ -132,7 +134,7 @@ impl Launcher<'_> {
         }
         let key = (component.to_owned(), name.to_owned());
         let Some(mode) = mode else {
-            // After a restart: what is refused then has the value of the graph.
+            // After a restart, a refused parameter has the value of the graph.
             if error.is_some() {
                 self.changes.values.remove(&key);
             }
@@ -142,7 +144,7 @@ impl Launcher<'_> {
             let at = self.began.elapsed();
             let set = SetValue { value: value.clone(), mode: Some(mode.clone()), at };
             let before = self.changes.values.insert(key, set);
-            // A module that is restarted is told its mode again: nothing has changed.
+            // A restarted module gets the states of its mode again: nothing has changed.
             if before.is_some_and(|b| (&b.value, b.mode.as_ref()) == (value, Some(&mode))) {
                 return;
             }
@@ -152,7 +154,7 @@ impl Launcher<'_> {
         self.sink.event(&Event::ParameterChanged { component, name, value, mode, error });
     }
 
-    /// A process has ended: nothing acknowledges its changes any more.
+    /// Handles the end of a process: its pending changes will not be acknowledged.
     pub(super) fn changes_lost(&mut self, process: usize) {
         for change in &mut self.changes.recent {
             if change.process == process && change.state == ChangeState::Pending {
@@ -162,8 +164,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Gives the process of a restarted module the values that were set, unless the mode has set a
-    /// newer one since: that came with the states of its components.
+    /// Sends the set values to the process of a restarted module, unless the mode has set a newer
+    /// one since: that value came with the states of its components.
     pub(super) fn send_parameters(&mut self, process: usize) {
         let Program::Module(module) = self.processes[process].program else { return };
         let words: Vec<_> = self
@@ -183,7 +185,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// All parameters of the run with their values, and its newest changes.
+    /// Returns all parameters of the run with their values, and the newest changes.
     pub(super) fn parameters_status(&self) -> ParametersStatus {
         let mut parameters = Vec::new();
         for p in &self.processes {

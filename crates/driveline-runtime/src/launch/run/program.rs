@@ -31,12 +31,12 @@ impl Program<'_> {
 
 /// Rules of the supervisor for a process.
 pub(super) fn rules(program: &Program<'_>, all: &[Program<'_>], options: &LaunchOptions) -> Rules {
-    // Modules that are not started here are not waited for here.
+    // This launcher does not wait for modules that it does not start.
     let places = |names: &[String]| {
         names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect()
     };
     match program {
-        // The starter of the module starts it again: this launcher only listens anew.
+        // The starter of the module starts it again: this launcher only listens again.
         Program::Module(_) if options.placement.as_ref().is_some_and(|p| p.starter.is_none()) => {
             Rules {
                 restart: ResolvedRestart {
@@ -78,7 +78,7 @@ pub(super) fn rules(program: &Program<'_>, all: &[Program<'_>], options: &Launch
     }
 }
 
-/// Other modules that publish what a module reads, in the order of the graph.
+/// Returns the other modules that publish topics that a module reads, in the order of the graph.
 pub(super) fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str> {
     let read: Vec<_> = graph
         .module(module)
@@ -98,7 +98,7 @@ pub(super) fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str
         .collect()
 }
 
-/// The longest period with which a component of these modules reads its inputs.
+/// Returns the longest period with which a component of these modules reads its inputs.
 pub(super) fn slowest_timer(graph: &ResolvedGraph, wanted: impl Fn(&str) -> bool) -> Duration {
     let period = |c: &ResolvedComponent| match c.trigger {
         ResolvedTrigger::Timer { period, .. } if !c.inputs.is_empty() => Some(period),

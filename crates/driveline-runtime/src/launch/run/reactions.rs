@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reactions of a run to a module that violates what the graph declares.
+//! Reactions of a run to a module that violates a limit of the graph.
 
 use super::super::child::Child;
 use super::super::death::Death;
@@ -16,12 +16,12 @@ use std::time::Instant;
 struct Fault {
     text: String,
     reaction: Reaction,
-    /// A call hangs: there is nothing that a request to end could reach.
+    /// True if a call hangs: a request to end would have no effect.
     hangs: bool,
 }
 
 impl<'a> Launcher<'a> {
-    /// Looks at the heartbeats and the usage of all modules.
+    /// Checks the heartbeats and the usage of all modules.
     pub(super) fn look_at_modules(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Stopping { .. }) {
             return;
@@ -39,7 +39,7 @@ impl<'a> Launcher<'a> {
         let ready = matches!(self.supervisor.state(process), State::Ready { .. });
         let p = &mut self.processes[process];
         let (Program::Module(module), Some(child)) =
-            (p.program, p.child.as_mut().filter(|c| c.ended.is_none() && !c.told))
+            (p.program, p.child.as_mut().filter(|c| c.ended.is_none() && !c.end_requested))
         else {
             return Vec::new();
         };
@@ -78,7 +78,7 @@ impl<'a> Launcher<'a> {
         faults
     }
 
-    /// A record that shows that a module exceeds its limit on samples that it holds.
+    /// Handles a record that shows that a module exceeds its limit on held samples.
     pub(super) fn holds_too_much(&mut self, process: usize, record: &Record) {
         let Record::Held { component, input, topic, held, end: None, .. } = record else { return };
         let Program::Module(module) = self.processes[process].program else { return };
@@ -86,7 +86,8 @@ impl<'a> Launcher<'a> {
             return;
         }
         let text = format!(
-            "component '{component}' keeps {held} samples of topic '{topic}', as many as its input '{input}' may hold, and gets no more (`limits: max_held`)"
+            "component '{component}' keeps {held} samples of topic '{topic}', as many as its input \
+             '{input}' may hold, and gets no more (`limits: max_held`)"
         );
         let reaction = module.watch.on_limit.clone();
         self.react(process, Fault { text, reaction, hangs: false });

@@ -22,30 +22,30 @@ const SILENT: Duration = Duration::from_secs(2);
 /// Times of a run that ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Nothing that descends from the finished component has been worked on for this long …
+    /// The run ends if no data that descends from the finished component was worked on for this
+    /// long …
     pub(super) quiet: Duration,
-    /// … or for this long, where other sources keep its readers busy. Ticks that are further away
-    /// are not waited for.
+    /// … or for this long, if other sources keep its readers busy. Later ticks are not waited for.
     pub(super) settle: Duration,
-    /// No call of the work that is left has ended for this long.
+    /// The remaining work is cut off if none of its calls has ended for this long.
     pub(super) stuck: Duration,
 }
 
-/// A component that works on what the finished one has left.
+/// A component that works on data of the finished one.
 #[derive(Debug)]
 struct Stage {
     process: usize,
     name: String,
-    /// All that it reads comes from finished components alone, so that its work ends.
+    /// True if it reads only from finished components, so that its work ends.
     ends: bool,
-    /// Time triggers it.
+    /// True if a timer triggers it.
     timer: bool,
     /// Topic of each input port.
     topics: BTreeMap<String, String>,
 }
 
 impl Stage {
-    /// Returns true if it has work that is waited for.
+    /// Returns true if it has work that the run waits for.
     fn is_busy(&self, work: &ComponentWork, settle: Duration) -> bool {
         let soon = work.tick_ms.is_some_and(|ms| Duration::from_millis(ms) <= settle);
         work.running > 0 || soon || !self.timer && !work.unread.is_empty()
@@ -81,7 +81,7 @@ impl Round {
 pub(super) enum Verdict {
     /// Wait for an answer or another event, at most until then.
     Wait(Duration),
-    /// The run is over; this was not worked on to its end.
+    /// The run is over; this work was cut off.
     Over(Vec<CutOff>),
 }
 
@@ -101,13 +101,13 @@ pub(super) struct Remaining {
     progress: Duration,
     /// The last two rounds saw no work at all.
     idle: bool,
-    /// The last two rounds saw no work that ends.
+    /// The last two rounds saw no finite work.
     idle_but_others: bool,
 }
 
 impl Remaining {
-    /// `finished`: names of components. `place`: process of a module of this launcher. `after`:
-    /// what this one replaces.
+    /// Creates the state. `finished`: names of components. `place`: process of a module of this
+    /// launcher. `after`: the state that this one replaces.
     pub(super) fn new(
         now: Duration,
         after: Option<&Self>,
@@ -117,7 +117,7 @@ impl Remaining {
     ) -> Self {
         Self {
             stages: stages(graph, finished, place),
-            // A late answer to an earlier question answers none of the new ones.
+            // The new number makes late responses to earlier requests invalid.
             round: Round { number: after.map_or(1, |a| a.round.number + 1), ..Round::default() },
             before: None,
             in_flight: false,
@@ -152,13 +152,13 @@ impl Remaining {
         }
     }
 
-    /// Something that descends from a finished component was worked on.
+    /// Notes that data that descends from a finished component was worked on.
     pub(super) fn worked(&mut self, now: Duration) {
         self.active = now;
     }
 
-    /// Says whether the run is over. `here` as in [`Self::ask`]: what is suspended or has ended is
-    /// not waited for.
+    /// Decides whether the run is over. `here` as in [`Self::ask`]: suspended or ended processes
+    /// are not waited for.
     pub(super) fn verdict(
         &mut self,
         now: Duration,
@@ -202,7 +202,7 @@ impl Remaining {
         (self.in_flight, self.round_at) = (false, now + PAUSE);
     }
 
-    /// Work that ends and was seen last, and components of modules that did not respond.
+    /// Returns the finite work that was seen last, and components of modules that did not respond.
     fn cut_off(&self, now: Duration, settle: Duration) -> Vec<CutOff> {
         let late = self.in_flight && now >= self.round_at + SILENT;
         let one = |stage: &Stage| {
@@ -218,9 +218,9 @@ impl Remaining {
     }
 }
 
-/// The finished components and all that read of them, directly or not. Not a finished one that
-/// others go on feeding, unless what it publishes is read: what it still gets is not its work any
-/// more.
+/// Returns the finished components and all that read from them, directly or not. Leaves out a
+/// finished component that others still feed, unless a component reads its topics: what it still
+/// receives is not its work any more.
 fn stages(
     graph: &ResolvedGraph,
     finished: &BTreeSet<String>,
@@ -230,7 +230,7 @@ fn stages(
         graph.components().map(|(m, c)| (place(m.name.as_str()), c)).collect();
     let is_finished = |c: &ResolvedComponent| finished.contains(c.name.as_str());
     let publishes = |c: &ResolvedComponent, t: &TopicName| c.outputs.iter().any(|o| o.topic == *t);
-    // Grows by what reads of it, until nothing does.
+    // Adds readers until there are no more.
     let mut reached: BTreeSet<usize> = (0..all.len()).filter(|i| is_finished(all[*i].1)).collect();
     let mut ends: BTreeSet<usize> =
         reached.iter().copied().filter(|i| all[*i].1.inputs.is_empty()).collect();
@@ -245,7 +245,7 @@ fn stages(
         }
         reached.extend(more);
     }
-    // Others may publish on the topic for ever.
+    // True if components that have not finished may publish on the topic.
     let open = |t: &TopicName| {
         graph.topics.get(t).is_none_or(|topic| topic.external || topic.reach == Reach::Network)
     };

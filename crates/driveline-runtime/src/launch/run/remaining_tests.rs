@@ -25,7 +25,8 @@ fn left_by(finished: &[&str], modules: &str) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("g.yaml");
     let text = format!(
-        "driveline: 1\ntopics: {{wide: {{reach: network}}, open: {{external: true}}, echo: {{reach: host}}}}\nmodules:\n{modules}"
+        "driveline: 1\ntopics: {{wide: {{reach: network}}, open: {{external: true}}, echo: \
+         {{reach: host}}}}\nmodules:\n{modules}"
     );
     std::fs::write(&path, text).unwrap();
     let describe = |_: &std::path::Path| Ok(Vec::new());

@@ -20,8 +20,8 @@ const MAX_SEEN: usize = 10_000;
 pub(super) struct Settling {
     /// Components that have finished.
     components: BTreeSet<String>,
-    /// Their topics, each with the time when the last of its components had finished: what is newer
-    /// is data of another publisher.
+    /// Their topics, each with the time when the last of its components had finished: newer data is
+    /// another publisher's.
     topics: BTreeMap<TopicId, MonotonicNs>,
     remaining: Option<Remaining>,
     /// Source time of the newest data of these topics, by component, input and topic.
@@ -36,7 +36,8 @@ impl Settling {
         }
     }
 
-    /// A call has ended. What a component reads again is nothing new, nor is what goes in a circle.
+    /// Handles the end of a call. Data that a component reads again, or that returns in a cycle, is
+    /// not new.
     pub(super) fn called(&mut self, now: Duration, call: &CallbackAccount) {
         let mut new = false;
         for input in call.inputs.iter().filter(|i| i.triggered || i.fresh) {
@@ -58,14 +59,14 @@ impl Settling {
         }
     }
 
-    /// Returns the time when something is due although no event comes.
+    /// Returns the time of the next step without an event.
     pub(super) fn next(&self, began: Instant) -> Instant {
         began + self.wake_at
     }
 }
 
 impl Launcher<'_> {
-    /// A component has done its work: the others work on what it has left, and then the run ends.
+    /// Handles the finish of a component: the others do the remaining work, and then the run ends.
     pub(super) fn finished(&mut self, component: &str) {
         self.settling.components.insert(component.to_owned());
         let of = self.graph.components().filter(|(_, c)| c.name.as_str() == component);
@@ -95,11 +96,11 @@ impl Launcher<'_> {
         self.settling.wake_at = now;
     }
 
-    /// Ends the run once what finished components have left is worked on.
+    /// Ends the run once the remaining work is done.
     pub(super) fn settle(&mut self, now: Instant) {
         let Some(mut remaining) = self.settling.remaining.take() else { return };
         let since = now.saturating_duration_since(self.began);
-        // A module that is suspended is reported as such; one that is away has lost its samples.
+        // A suspended module is reported as such; a module without a process has lost its samples.
         let here: BTreeSet<usize> = (0..self.processes.len())
             .filter(|i| {
                 let child = self.processes[*i].child.as_ref();

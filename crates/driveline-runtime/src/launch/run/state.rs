@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Status of a run for tools that ask (`docs/protocols/control.md`).
+//! Status of a run for tools (`docs/protocols/control.md`).
 
 use super::super::child::Child;
 use super::super::control::{
@@ -16,7 +16,7 @@ use driveline_types::TopicName;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Processes that a verdict on the whole run names.
+/// Maximum number of processes that a verdict on the whole run names.
 const MOST_NAMED: usize = 8;
 
 /// History of a process, for status requests.
@@ -37,7 +37,7 @@ impl Past {
 
     pub(super) fn started(&mut self) {
         self.starts += 1;
-        // Also where it was in this state just before.
+        // Also if it was in this state just before.
         (self.state, self.since) = (ProcessState::Starting, Instant::now());
     }
 
@@ -55,7 +55,7 @@ fn ms(time: Duration) -> u64 {
 }
 
 impl Launcher<'_> {
-    /// Notes since when processes and the run are in their states.
+    /// Notes when processes and the run change their states.
     pub(super) fn note_states(&mut self, now: Instant) {
         for i in 0..self.processes.len() {
             let state = self.shown_state(i);
@@ -80,7 +80,11 @@ impl Launcher<'_> {
 
     fn shown_state(&self, process: usize) -> ProcessState {
         // The supervisor leaves the order of a stop to the launcher.
-        if self.processes[process].child.as_ref().is_some_and(|c| c.ended.is_none() && c.told) {
+        if self.processes[process]
+            .child
+            .as_ref()
+            .is_some_and(|c| c.ended.is_none() && c.end_requested)
+        {
             return ProcessState::Ending;
         }
         match self.supervisor.state(process) {
@@ -133,7 +137,7 @@ impl Launcher<'_> {
         self.health_topic = Some(topic);
     }
 
-    /// State of the run, without what is the socket's. `verdict`: with health.
+    /// Returns the state of the run, without the socket's fields. `verdict`: with health.
     fn run_status(&self, now: Instant, verdict: bool) -> RunStatus {
         let processes: Vec<ProcessStatus> =
             (0..self.processes.len()).map(|i| self.process_status(i, now, verdict)).collect();

@@ -11,16 +11,16 @@ use std::time::Instant;
 /// Watch over one process, from its start to its end.
 #[derive(Default)]
 pub(super) struct Watching<'a> {
-    /// The heartbeats, once they have come.
+    /// The heartbeats, once they were received.
     pub(super) beats: Option<(PeerHeartbeats, Judge<'a>)>,
     pub(super) reported: Reported,
     pub(super) next_usage: Option<Instant>,
-    /// The launcher ends it because of a fault.
+    /// True if the launcher ends it because of a fault.
     pub(super) faulty: bool,
 }
 
 impl<'a> Watching<'a> {
-    /// Takes the words that the process has sent, if they have come. The error is for people.
+    /// Maps the words that the process has sent, if they were received. The error is for people.
     pub(super) fn take(
         &mut self,
         module: &'a ResolvedModule,

@@ -102,8 +102,9 @@ pub(crate) fn packet(kind: u16, body: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn hello(topic: &str, pins: u32, qos: &Qos) -> Value {
-    json!({"topic": topic, "node": "liar", "schema": schema(), "qos": qos, "pins": pins, "observer": false,
-        "subscription": format!("{:032x}", 1), "participant": format!("{:032x}", 2), "pid": 1})
+    json!({"topic": topic, "node": "liar", "schema": schema(), "qos": qos, "pins": pins,
+        "observer": false, "subscription": format!("{:032x}", 1),
+        "participant": format!("{:032x}", 2), "pid": 1})
 }
 
 /// Numbers of a segment, and where things are in it.
@@ -210,8 +211,10 @@ impl Layout {
     }
 
     pub(crate) fn accept(self, qos: &Qos) -> Value {
-        json!({"publisher": format!("{:032x}", 3), "node": "liar", "pid": 1, "schema": schema(), "qos": qos,
-            "layout": {"slots": self.slots, "ring_len": self.ring, "max_payload": self.payload}, "first": 1})
+        json!({"publisher": format!("{:032x}", 3), "node": "liar", "pid": 1, "schema": schema(),
+            "qos": qos, "layout": {
+                "slots": self.slots, "ring_len": self.ring, "max_payload": self.payload
+            }, "first": 1})
     }
 }
 

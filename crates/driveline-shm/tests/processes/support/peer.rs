@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 #[test]
-fn peers_do_as_told() {
+fn peers_follow_commands() {
     if let Some(domain) = std::env::var_os(PEER_VARIABLE) {
         run(domain.into());
         std::process::exit(0);

@@ -102,7 +102,12 @@ impl Domain {
 
 fn start(domain: &Path, name: &str, mut command: Command) -> Peer {
     let mut child = command
-        .args(["--exact", "support::peer::peers_do_as_told", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "support::peer::peers_follow_commands",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(PEER_VARIABLE, domain)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -13,7 +13,8 @@ impl Drop for Asks {
 }
 
 /// The account's thread may be one of low priority that does not run for seconds. Here it is the
-/// executor's own thread, in the middle of its look at the inputs: with a lock it would stand still.
+/// executor's own thread, in the middle of its look at the inputs: with a lock it would stand
+/// still.
 #[test]
 fn counters_are_read_while_the_executor_has_the_inputs() {
     // Never dropped: that would wait for a thread that stands still where the test fails.

@@ -10,8 +10,8 @@ pub const DEFAULT_AGE_PENALTY: f64 = 0.1;
 /// Options of [`ApproximateTime`]. The defaults are those of ROS, with a queue of 10.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApproximateOptions {
-    /// Most items that wait per input, 1..=[`MAX_QUEUE`](super::MAX_QUEUE). It must span the
-    /// largest delay between two inputs: at 30 Hz and 200 ms of delay, 7 or more.
+    /// Maximum number of items that wait per input, 1..=[`MAX_QUEUE`](super::MAX_QUEUE). It must
+    /// span the largest delay between two inputs: at 30 Hz and 200 ms of delay, 7 or more.
     pub queue: usize,
     /// Widest set to deliver: latest minus earliest stamp, in nanoseconds. `None`: any.
     pub max_interval_ns: Option<u64>,
@@ -48,13 +48,13 @@ impl Default for ApproximateOptions {
 ///   no queue overflows and the [lower bounds](ApproximateOptions::lower_bounds_ns) hold. (Upon
 ///   which item a set is delivered does depend on the delays.)
 ///
-/// The search: a window with one item of every input slides from old to new by always passing over
-/// its earliest item. The first window that is not too wide becomes the candidate, and the input of
-/// its latest item the *pivot*: every set to come that competes with the candidate holds the
-/// pivot's item. Tighter windows replace the candidate, until the window would leave the pivot's
-/// item, or until it is certain that no window still to come can be tighter. Then the candidate
-/// goes out, and the items that were passed over after it are looked at again. A set therefore
-/// waits for items that are later than it: normally one period of the slower inputs.
+/// The search: a window with one item of every input slides from old to new by passing over its
+/// earliest item each time. The first window that is not too wide becomes the candidate, and the
+/// input of its latest item the *pivot*: every set to come that competes with the candidate holds
+/// the pivot's item. Tighter windows replace the candidate, until the window would leave the
+/// pivot's item, or until it is certain that no window still to come can be tighter. Then the
+/// candidate goes out, and the items that were passed over after it are looked at again. A set
+/// therefore waits for items that are later than it: normally one period of the slower inputs.
 ///
 /// - **Full**: the input's oldest item is dropped as `overwritten` and the search starts again
 ///   without it. Until another input has the latest item of a window, the input that lost one is
@@ -140,7 +140,8 @@ impl<T> Input<T> {
 }
 
 impl Candidate {
-    /// By how much a window that ends at `end_ns` has grown at its end, age penalty included.
+    /// Returns by how much a window that ends at `end_ns` has grown at its end, age penalty
+    /// included.
     fn growth_ns(&self, end_ns: u64) -> i64 {
         scale_ns(difference_ns(end_ns, self.end_ns), self.penalty_factor)
     }
@@ -179,7 +180,8 @@ impl<T> ApproximateTime<T> {
     /// A synchronizer of `inputs` inputs. Allocates all it will ever need.
     ///
     /// # Errors
-    /// [`OptionsError`] if `inputs` is not in 1..=[`MAX_INPUTS`](super::MAX_INPUTS) or an option not in its range.
+    /// [`OptionsError`] if `inputs` is not in 1..=[`MAX_INPUTS`](super::MAX_INPUTS) or an option
+    /// not in its range.
     pub fn new(inputs: usize, options: &ApproximateOptions) -> Result<Self, OptionsError> {
         check_size(inputs, options.queue)?;
         let age_penalty = options.age_penalty;
@@ -216,7 +218,7 @@ impl<T> ApproximateTime<T> {
         Window::over(self.inputs.iter().filter_map(|input| input.stamp_at(input.cursor)))
     }
 
-    /// Searches on as far as the items reach and delivers what is found.
+    /// Continues the search as far as the items reach, and delivers the sets found.
     fn search(&mut self, sets: &mut Vec<T>) -> usize {
         let mut delivered = 0;
         // Ends: each turn passes over or drops an item, or delivers one of every input.
@@ -294,7 +296,7 @@ impl<T> ApproximateTime<T> {
         }
     }
 
-    /// Hands out the candidate and starts again from what comes after it.
+    /// Delivers the candidate and starts again from the items after it.
     fn deliver(&mut self, sets: &mut Vec<T>) {
         self.candidate = None;
         for input in &mut self.inputs {
@@ -312,7 +314,7 @@ impl<T> Synchronizer<T> for ApproximateTime<T> {
         self.inputs.len()
     }
 
-    /// The queue length: one item may be the proof that all the others were waiting for.
+    /// Returns the queue length: one item may prove the sets of all waiting items.
     fn max_sets_per_add(&self) -> usize {
         self.queue
     }

@@ -57,8 +57,8 @@ impl<T> ExactTime<T> {
     /// will ever need.
     ///
     /// # Errors
-    /// [`OptionsError`] if `inputs` is not in 1..=[`MAX_INPUTS`](super::MAX_INPUTS) or `queue` not in
-    /// 1..=[`MAX_QUEUE`](super::MAX_QUEUE).
+    /// [`OptionsError`] if `inputs` is not in 1..=[`MAX_INPUTS`](super::MAX_INPUTS) or `queue` not
+    /// in 1..=[`MAX_QUEUE`](super::MAX_QUEUE).
     pub fn new(inputs: usize, queue: usize) -> Result<Self, OptionsError> {
         check_size(inputs, queue)?;
         let empty_row = || Row {

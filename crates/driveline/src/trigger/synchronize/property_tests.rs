@@ -23,7 +23,9 @@ enum Step {
 /// Any stamps at all: mostly near each other, so that sets form, at times from the ends of the
 /// range.
 fn any_steps(inputs: usize) -> impl Strategy<Value = Vec<Step>> {
-    let stamp = prop_oneof![20 => 0..60_u64, 1 => any::<u64>(), 1 => Just(u64::MAX), 1 => (u64::MAX - 60)..=u64::MAX];
+    let stamp = prop_oneof![
+        20 => 0..60_u64, 1 => any::<u64>(), 1 => Just(u64::MAX), 1 => (u64::MAX - 60)..=u64::MAX
+    ];
     let add = (0..inputs, stamp).prop_map(|(input, stamp_ns)| Step::Add { input, stamp_ns });
     prop::collection::vec(prop_oneof![60 => add, 1 => Just(Step::Clear)], 0..250)
 }
@@ -120,7 +122,10 @@ fn width_ns(set: &[Item]) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 300, failure_persistence: None, rng_seed: RngSeed::Fixed(7),
+        ..Default::default()
+    })]
 
     #[test]
     fn exact_time_accounts_for_every_item_of_any_input(
@@ -135,7 +140,9 @@ proptest! {
 
     #[test]
     fn approximate_time_accounts_for_every_item_of_any_input(
-        (inputs, steps, options) in (1..6_usize).prop_flat_map(|inputs| (Just(inputs), any_steps(inputs), any_options(inputs))),
+        (inputs, steps, options) in (1..6_usize).prop_flat_map(
+            |inputs| (Just(inputs), any_steps(inputs), any_options(inputs))
+        ),
     ) {
         let mut sync = ApproximateTime::new(inputs, &options).unwrap();
         drive(&mut sync, options.queue, steps);
@@ -143,7 +150,9 @@ proptest! {
 
     #[test]
     fn exact_time_with_room_for_all_finds_every_common_stamp(
-        (inputs, mut items) in (1..5_usize).prop_flat_map(|inputs| (Just(inputs), prop::collection::vec((0..inputs, 0..25_u64), 0..120))),
+        (inputs, mut items) in (1..5_usize).prop_flat_map(
+            |inputs| (Just(inputs), prop::collection::vec((0..inputs, 0..25_u64), 0..120))
+        ),
     ) {
         items.sort_by_key(|&(_, stamp_ns)| stamp_ns);
         let mut by_stamp: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
@@ -152,7 +161,11 @@ proptest! {
         }
         let mut seen = BTreeSet::new();
         items.retain(|&item| seen.insert(item));
-        let common: Vec<u64> = by_stamp.into_iter().filter(|(_, found)| found.len() == inputs).map(|(stamp_ns, _)| stamp_ns).collect();
+        let common: Vec<u64> = by_stamp
+            .into_iter()
+            .filter(|(_, found)| found.len() == inputs)
+            .map(|(stamp_ns, _)| stamp_ns)
+            .collect();
         let mut sync = ExactTime::new(inputs, 200).unwrap();
         let sets = drive(&mut sync, 200, adds(&items));
         prop_assert_eq!(sets.iter().map(|set| set[0].stamp_ns).collect::<Vec<_>>(), common);
@@ -160,7 +173,9 @@ proptest! {
 
     #[test]
     fn approximate_sets_of_orderly_input_do_not_cross_and_keep_the_maximum_interval(
-        (inputs, items, options) in (1..6_usize).prop_flat_map(|inputs| (Just(inputs), orderly_items(inputs), any_options(inputs))),
+        (inputs, items, options) in (1..6_usize).prop_flat_map(
+            |inputs| (Just(inputs), orderly_items(inputs), any_options(inputs))
+        ),
     ) {
         let mut sync = ApproximateTime::new(inputs, &options).unwrap();
         let sets = drive(&mut sync, options.queue, adds(&items));
@@ -169,18 +184,27 @@ proptest! {
         }
         for pair in sets.windows(2) {
             for (earlier, later) in pair[0].iter().zip(&pair[1]) {
-                prop_assert!(earlier.number < later.number && earlier.stamp_ns <= later.stamp_ns, "{pair:?}");
+                prop_assert!(
+                    earlier.number < later.number && earlier.stamp_ns <= later.stamp_ns,
+                    "{pair:?}"
+                );
             }
         }
     }
 
     #[test]
     fn approximate_sets_in_a_row_leave_nothing_out_on_some_input(
-        (inputs, items) in (1..6_usize).prop_flat_map(|inputs| (Just(inputs), orderly_items(inputs))),
+        (inputs, items) in (1..6_usize).prop_flat_map(
+            |inputs| (Just(inputs), orderly_items(inputs))
+        ),
         age_penalty in prop_oneof![Just(0.0), 0.0..2.0],
     ) {
         let options = ApproximateOptions { queue: 300, age_penalty, ..Default::default() };
-        let sets = drive(&mut ApproximateTime::new(inputs, &options).unwrap(), options.queue, adds(&items));
+        let sets = drive(
+            &mut ApproximateTime::new(inputs, &options).unwrap(),
+            options.queue,
+            adds(&items),
+        );
         for pair in sets.windows(2) {
             let contiguous = pair[0].iter().zip(&pair[1]).any(|(earlier, later)| {
                 let between = earlier.number + 1..later.number;
@@ -192,7 +216,9 @@ proptest! {
 
     #[test]
     fn approximate_sets_depend_on_stamps_and_not_on_delays(
-        (inputs, items) in (1..5_usize).prop_flat_map(|inputs| (Just(inputs), orderly_items(inputs))),
+        (inputs, items) in (1..5_usize).prop_flat_map(
+            |inputs| (Just(inputs), orderly_items(inputs))
+        ),
         age_penalty in prop_oneof![Just(0.0), Just(0.1), 0.0..2.0],
     ) {
         let options = ApproximateOptions { queue: 300, age_penalty, ..Default::default() };
@@ -214,7 +240,9 @@ proptest! {
 
     #[test]
     fn approximate_time_is_exact_on_equal_stamps(
-        (inputs, steps) in (2..6_usize).prop_flat_map(|inputs| (Just(inputs), prop::collection::vec(1..50_u64, 1..40))),
+        (inputs, steps) in (2..6_usize).prop_flat_map(
+            |inputs| (Just(inputs), prop::collection::vec(1..50_u64, 1..40))
+        ),
     ) {
         let mut sync = ApproximateTime::new(inputs, &ApproximateOptions::default()).unwrap();
         let mut now_ns = 0;
@@ -224,8 +252,12 @@ proptest! {
             items.extend((0..inputs).map(|input| (input, now_ns)));
         }
         let sets = drive(&mut sync, 10, adds(&items));
-        prop_assert_eq!(sets.len() * inputs, items.len(), "delivered at once, with nothing left \
-             over");
+        prop_assert_eq!(
+            sets.len() * inputs,
+            items.len(),
+            "delivered at once, with nothing left \
+             over"
+        );
         prop_assert!(sets.iter().all(|set| width_ns(set) == 0));
         prop_assert_eq!(sync.counts(0).map(|c: InputCounts| c.dropped()), Some(0));
     }
