@@ -3,10 +3,9 @@
 
 use super::asking::Asking;
 use super::backlog::BacklogThreads;
-use super::dds::{DdsGraph, Nodes, configuration, refused};
+use super::dds::{DdsGraph, Nodes, configuration, kept, refused};
 use super::endpoint::{Change, Endpoint, Handle, Profile, Writing, definitions_differ};
 use super::error::GatewayError;
-use super::feed::kept;
 use super::gateway_state::GatewayState;
 use super::incoming::Incoming;
 use super::interfaces::Interfaces;
@@ -284,23 +283,23 @@ impl ControlThread {
             );
             let participant = participant.map_err(|source| refused(&spec, source))?;
             let of_dds = participant.waiting()?;
-            (dds, waiting) = (Some(participant), Waiting::Dds(of_dds));
+            (dds, waiting) = (Some(Arc::new(participant)), Waiting::Dds(of_dds));
         }
         let waiting = Arc::new(waiting);
         let zenoh = spec
             .zenoh
             .as_ref()
-            .map(|z| Session::open(z, spec.domain_id, longest, waiting.clone()))
+            .map(|z| Session::open(z, spec.domain_id, longest, waiting.clone()).map(Arc::new))
             .transpose()?;
         let graph = match (&dds, &*waiting) {
             (Some(dds), Waiting::Dds(of_dds)) => {
-                let session = zenoh.as_ref().map(Session::id);
+                let session = zenoh.as_ref().map(|z| z.id());
                 Some(DdsGraph::open(
                     dds,
                     of_dds,
                     spec.release,
                     session.as_deref(),
-                    kept(Profile::Dds, 0, longest),
+                    kept(0, longest),
                 )?)
             }
             _ => None,
@@ -398,7 +397,7 @@ impl ControlThread {
             }
         }
         // Waits for threads that are sending.
-        self.common.zenoh.iter().for_each(Session::give_up);
+        self.common.zenoh.iter().for_each(|z| z.give_up());
     }
 
     /// Handles pending events and returns the time until the next check without an event. Refusals
@@ -446,7 +445,7 @@ impl ControlThread {
             .into_iter()
             .flatten()
             .for_each(|e| self.common.log(e.to_string()));
-        let again = self.common.zenoh.as_ref().and_then(Session::connect_again);
+        let again = self.common.zenoh.as_ref().and_then(|z| z.connect_again());
         let next = [due, of_graph, again].into_iter().flatten().min();
         next.map_or(CHECK_EVERY, |at| at.saturating_duration_since(Instant::now()).min(CHECK_EVERY))
     }

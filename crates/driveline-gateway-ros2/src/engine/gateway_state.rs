@@ -2,13 +2,15 @@
 //! State that all parts of the gateway share.
 
 use super::backlog::BacklogThreads;
+use super::dds::{DdsFeed, kept};
 use super::endpoint::{Profile, Writing};
+use super::feed::Feed;
 use super::waiting::Waiting;
-use super::zenoh::Session;
+use super::zenoh::{Session, ZenohFeed};
 use crate::clock::StampClock;
 use crate::dds;
 use crate::types::Types;
-use driveline_gateway::ros2::Ros2Spec;
+use driveline_gateway::ros2::{Ros2Spec, Rule};
 use driveline_gateway::{Notices, Refusal};
 use driveline_shm::Participant;
 use driveline_types::{EndpointId, NodeName};
@@ -36,9 +38,9 @@ pub(super) struct GatewayState {
     /// Dropped before the writers that they use.
     pub(super) backlogs: BacklogThreads,
     /// Dropped after all of its parts.
-    pub(super) zenoh: Option<Session>,
+    pub(super) zenoh: Option<Arc<Session>>,
     /// Dropped after all of its parts.
-    pub(super) dds: Option<dds::Participant>,
+    pub(super) dds: Option<Arc<dds::Participant>>,
 }
 
 impl GatewayState {
@@ -72,12 +74,24 @@ impl GatewayState {
     }
 
     /// Returns the DDS participant, or an error if the gateway does not have this profile.
-    pub(super) fn dds(&self) -> Result<&dds::Participant, String> {
+    pub(super) fn dds(&self) -> Result<&Arc<dds::Participant>, String> {
         self.dds.as_ref().ok_or_else(|| "it takes no part in DDS".to_owned())
     }
 
+    /// Returns a feed of the samples of a topic.
+    pub(super) fn feed(&self, profile: Profile, rule: &Rule) -> Result<Box<dyn Feed>, String> {
+        Ok(match profile {
+            Profile::Dds => {
+                let kept = kept(rule.max_payload_bytes(), self.longest);
+                let same_clock = self.spec.interface.is_none();
+                Box::new(DdsFeed::new(self.dds()?, self.spec.release, kept, same_clock)?)
+            }
+            Profile::Zenoh => Box::new(ZenohFeed::new(self.zenoh()?, rule)),
+        })
+    }
+
     /// Returns the Zenoh session, or an error if the gateway does not have this profile.
-    pub(super) fn zenoh(&self) -> Result<&Session, String> {
+    pub(super) fn zenoh(&self) -> Result<&Arc<Session>, String> {
         self.zenoh.as_ref().ok_or_else(|| "it takes no part in Zenoh".to_owned())
     }
 }

@@ -3,7 +3,7 @@
 
 use super::draining::Draining;
 use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};
-use super::feed::{Feed, longest};
+use super::feed::longest;
 use super::gateway_state::GatewayState;
 use super::receiver::{Known, Open, Shared};
 use super::remote_publisher::{Across, MOST_LATE, RemotePublisher};
@@ -317,8 +317,8 @@ impl Incoming {
             self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
         // Opened only now, because the type was unknown before. Samples that arrive meanwhile wait.
-        let read = shared.feed.read(common, endpoint, class, &remote_publisher.crossing);
-        if let Err(e) = read.and_then(|()| shared.feed.history(common, endpoint, class)) {
+        let read = shared.feed.read(endpoint, class, &remote_publisher.crossing);
+        if let Err(e) = read.and_then(|()| shared.feed.history(endpoint, class)) {
             self.short.retain(|(short, _)| *short != endpoint.handle);
             return Err(e.into());
         }
@@ -342,7 +342,7 @@ impl Incoming {
             return text.into();
         }
         let topic = self.topic(common, &of.topic, rule).map_err(|why| why.text);
-        match topic.and_then(|shared| shared.feed.read(common, of, class, crossing)) {
+        match topic.and_then(|shared| shared.feed.read(of, class, crossing)) {
             Ok(()) => Why { text, kind: Kind::Asked },
             Err(e) => format!("{text}; DDS does not notify its node: {e}").into(),
         }
@@ -438,18 +438,15 @@ impl Incoming {
             return Ok(t.shared.clone());
         }
         self.has_room_for(topic)?;
-        let shared = Arc::new(Shared::new(
-            topic,
-            Feed::new(common, self.profile, rule)?,
-            &self.sequence_memory,
-        ));
+        let shared =
+            Arc::new(Shared::new(topic, common.feed(self.profile, rule)?, &self.sequence_memory));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
         }
-        let (of_thread, profile, common) = (shared.clone(), self.profile, common.clone());
+        let (of_thread, common) = (shared.clone(), common.clone());
         let thread = std::thread::Builder::new()
             .name("dl-from-ros".into())
-            .spawn(move || of_thread.run(&common, profile));
+            .spawn(move || of_thread.run(&common));
         let thread = thread.map_err(|e| e.to_string())?;
         self.topics
             .insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: Some(thread) });
@@ -462,10 +459,9 @@ impl Incoming {
         self.short.retain(|(short, _)| *short != handle);
         let taken = self.writers.remove(&handle);
         let Some(topic) = taken.or(refused) else { return };
-        let draining = self
-            .topics
-            .get(&topic)
-            .and_then(|t| t.shared.gone(handle, Draining::new(self.profile, Instant::now())));
+        let draining = self.topics.get(&topic).and_then(|t| {
+            t.shared.gone(handle, Draining::new(t.shared.feed.grace(), Instant::now()))
+        });
         self.draining.extend(draining.map(|remote_publisher| (handle, (topic, remote_publisher))));
     }
 
@@ -516,7 +512,7 @@ impl Incoming {
     /// gateway if none does.
     pub(super) fn dds_readers(&self) -> Vec<(RosNode, [u8; 16])> {
         let of = |shared: &Shared| {
-            let (gids, mut nodes) = (shared.feed.dds_readers(), shared.subscribers());
+            let (gids, mut nodes) = (shared.feed.gids(), shared.subscribers());
             if nodes.is_empty() {
                 nodes.insert(RosNode::gateway());
             }

@@ -16,6 +16,8 @@ mod dds;
 mod draining;
 mod endpoint;
 mod error;
+#[cfg(test)]
+mod fake_transport;
 mod feed;
 mod gateway;
 mod gateway_state;

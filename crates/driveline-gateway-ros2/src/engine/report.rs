@@ -71,7 +71,7 @@ impl ControlThread {
             host: format!("{:016x}", self.common.mark),
             at_ns: now.0,
             up_ms: now.since(self.started).as_millis() as u64,
-            network: zenoh.map(super::zenoh::Session::report).unwrap_or_default(),
+            network: zenoh.map(|z| z.report()).unwrap_or_default(),
             refused,
             ros2: Some(Ros2Report {
                 domain_id: spec.domain_id,
@@ -79,7 +79,7 @@ impl ControlThread {
                 zenoh: zenoh.is_some(),
                 interface: spec.interface.clone(),
                 nodes: nodes.len(),
-                malformed_tokens: zenoh.map_or(0, super::zenoh::Session::malformed),
+                malformed_tokens: zenoh.map_or(0, |z| z.malformed()),
                 left_out: self.left_out.clone(),
                 beside: self.beside.iter().cloned().collect(),
                 to_ros,

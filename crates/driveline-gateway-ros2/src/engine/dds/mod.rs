@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! DDS participant: CycloneDDS's configuration from the settings under `ros2:`, and the ROS graph.
 
+mod feed;
 mod graph;
 pub(super) mod service;
 
+#[cfg(test)]
+pub(super) use feed::GRACE;
+pub(super) use feed::{DdsFeed, kept};
 pub(super) use graph::{DdsGraph, NAMED_WITHIN, Nodes};
 
 use super::error::GatewayError;

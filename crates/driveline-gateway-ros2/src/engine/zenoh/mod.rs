@@ -4,6 +4,7 @@
 mod config;
 mod discovery;
 mod endpoint;
+mod feed;
 mod inbox;
 mod neighbours;
 mod nodes;
@@ -12,8 +13,10 @@ mod routers;
 pub(super) mod service;
 
 pub(super) use config::UNANSWERED;
-pub(super) use endpoint::{Prepared, Reader, Writer, WriterConfig};
-pub(super) use inbox::Inbox;
+pub(super) use endpoint::{Prepared, Writer, WriterConfig};
+pub(super) use feed::ZenohFeed;
+#[cfg(test)]
+pub(super) use feed::{GRACE, pieces};
 
 use super::endpoint::Changes;
 use super::error::GatewayError;
