@@ -11,7 +11,6 @@ use super::incoming::Incoming;
 use super::interfaces::Interfaces;
 use super::local_topics::LocalTopics;
 use super::outgoing::OutgoingTopic;
-use super::ros_writer::RosWriter;
 use super::service::Services;
 use super::sim_time::SimTime;
 use super::waiting::{Signal, Waiting};
@@ -426,7 +425,7 @@ impl ControlThread {
             incoming.tidy(&self.common);
             incoming.try_again(&self.common);
         }
-        if RosWriter::has_room(&self.common) {
+        if self.common.writer_list().has_room() {
             self.outgoing.values().flatten().for_each(OutgoingTopic::room);
         }
         let writings = lock(&self.common.writings).clone();

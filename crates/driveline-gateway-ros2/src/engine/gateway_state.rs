@@ -2,11 +2,12 @@
 //! State that all parts of the gateway share.
 
 use super::backlog::BacklogThreads;
-use super::dds::{DdsFeed, kept};
+use super::dds::{DdsFeed, kept, writer};
 use super::endpoint::{Profile, Writing};
 use super::feed::Feed;
+use super::ros_writer::{Offer, OpenError, RosWriter, WriterList};
 use super::waiting::Waiting;
-use super::zenoh::{Session, ZenohFeed};
+use super::zenoh::{self, Session, ZenohFeed};
 use crate::clock::StampClock;
 use crate::dds;
 use crate::types::Types;
@@ -87,6 +88,30 @@ impl GatewayState {
                 Box::new(DdsFeed::new(self.dds()?, self.spec.release, kept, same_clock)?)
             }
             Profile::Zenoh => Box::new(ZenohFeed::new(self.zenoh()?, rule)),
+        })
+    }
+
+    /// List of the gateway's writers.
+    pub(super) fn writer_list(&self) -> WriterList<'_> {
+        WriterList { writings: &self.writings, control_thread: &self.waiting }
+    }
+
+    /// Opens a writer.
+    pub(super) fn writer(
+        &self,
+        profile: Profile,
+        offer: Offer<'_>,
+    ) -> Result<Box<dyn RosWriter>, OpenError> {
+        let list = self.writer_list();
+        if !list.has_room() {
+            return Err(OpenError::NoRoom);
+        }
+        let release = self.spec.release;
+        Ok(match profile {
+            Profile::Dds => writer::open(self.dds()?, release, offer, list)?,
+            Profile::Zenoh => {
+                zenoh::writer::open(self.zenoh()?, &self.backlogs, release, offer, list)?
+            }
         })
     }
 

@@ -7,7 +7,7 @@ use super::feed::longest;
 use super::gateway_state::GatewayState;
 use super::receiver::{Known, Open, Shared};
 use super::remote_publisher::{Across, MOST_LATE, RemotePublisher};
-use super::ros_writer::{Offer, OpenError, RosWriter};
+use super::ros_writer::{Offer, OpenError};
 use super::sequence_memory::SequenceMemory;
 use super::{FEWER, PANICKED, lock};
 use crate::names::{RosNode, inlet_node, ros_name_of};
@@ -377,7 +377,7 @@ impl Incoming {
             weaker: None,
             node: ros_name_of(node, &endpoint.gid),
         };
-        match RosWriter::open(common, profile, offer) {
+        match common.writer(profile, offer) {
             Ok(ros_writer) => {
                 let _ = remote_publisher.across.set(Across { ros_writer, longest: longest(rule) });
                 true
@@ -403,7 +403,7 @@ impl Incoming {
                     Some((open.remote_publisher.clone(), rule))
                 });
             let Some((remote_publisher, rule)) = known else { continue };
-            if !RosWriter::has_room(common)
+            if !common.writer_list().has_room()
                 || !self.pass(
                     common,
                     rule,

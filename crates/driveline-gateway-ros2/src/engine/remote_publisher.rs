@@ -134,7 +134,7 @@ impl Numbers {
 
 /// Destination of a publisher's samples in the other profile.
 pub(super) struct Across {
-    pub(super) ros_writer: RosWriter,
+    pub(super) ros_writer: Box<dyn RosWriter>,
     /// Longest sample, in bytes.
     pub(super) longest: usize,
 }

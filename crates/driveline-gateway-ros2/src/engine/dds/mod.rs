@@ -4,6 +4,7 @@
 mod feed;
 mod graph;
 pub(super) mod service;
+pub(super) mod writer;
 
 #[cfg(test)]
 pub(super) use feed::GRACE;

@@ -11,9 +11,9 @@ mod nodes;
 mod reconnect;
 mod routers;
 pub(super) mod service;
+pub(super) mod writer;
 
 pub(super) use config::UNANSWERED;
-pub(super) use endpoint::{Prepared, Writer, WriterConfig};
 pub(super) use feed::ZenohFeed;
 #[cfg(test)]
 pub(super) use feed::{GRACE, pieces};
