@@ -166,3 +166,35 @@ fn truncated_lists_are_reported() {
         ["0", "1", "and 3 more, which are not named here"]
     );
 }
+
+#[test]
+fn a_writer_with_a_thread_of_its_own_is_listed_until_it_ends() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!({
+        "domain_id": rig::DOMAIN, "zenoh": {},
+        "topics": [{ "topic": "/image", "direction": "to_ros" }],
+    });
+    let mut control_thread = rig::control_thread(dir.path(), rules);
+    let others = Participant::open(ParticipantConfig {
+        domain_dir: Some(control_thread.domain_dir()),
+        name: "others".into(),
+    })
+    .unwrap();
+    let schema = <driveline_msgs::Image as driveline_types::Plain>::schema();
+    let eye = others
+        .create_publisher(PublisherConfig::new(
+            "image".parse().unwrap(),
+            "eye".parse().unwrap(),
+            schema,
+            4096,
+        ))
+        .unwrap();
+    let common = control_thread.common.clone();
+    rig::eventually("carried by both", || lock(&common.writings).len() == 2);
+    control_thread.poll();
+    let profiles: Vec<_> = lock(&common.writings).iter().map(|w| w.profile).collect();
+    assert_eq!(profiles, [Profile::Dds, Profile::Zenoh]);
+    drop(eye);
+    rig::eventually("gone", || lock(&common.writings).is_empty());
+}

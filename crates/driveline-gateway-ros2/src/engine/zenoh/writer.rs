@@ -52,8 +52,12 @@ pub(in crate::engine) fn open(
         return Ok(Box::new(Direct { writer, _listed: listed }));
     }
     let writer = Arc::new(writer);
-    let of_thread = (writer.clone(), listed);
-    let send = move |sample| of_thread.0.put(sample);
+    let of_thread = writer.clone();
+    let send = move |sample| {
+        // The thread owns the entry: a `move` closure takes only what it names.
+        let _ = &listed;
+        of_thread.put(sample)
+    };
     let (backlog, thread) =
         Backlog::start(depth, send).map_err(|e| format!("cannot start a thread: {e}"))?;
     backlogs.add(thread);
