@@ -12,7 +12,6 @@ use super::sequence_memory::SequenceMemory;
 use super::{FEWER, PANICKED, lock};
 use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::{ReaderClass, of_writer};
-use crate::rmw_zenoh::NO_HASH;
 use crate::types::Crossing;
 use driveline_gateway::ros2::Rule;
 use driveline_gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
@@ -293,7 +292,7 @@ impl Incoming {
         self.has_room_for(topic)?;
         let crossing =
             common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
-        agree(endpoint, &crossing)?;
+        common.transport(self.profile)?.agree(endpoint, &crossing)?;
         let class = ReaderClass::of_writer(&endpoint.qos, &rule.qos);
         let lacks = class.lacks(&endpoint.qos);
         if !lacks.is_empty() {
@@ -338,7 +337,7 @@ impl Incoming {
         crossing: &Crossing,
         text: String,
     ) -> Why {
-        if self.profile == Profile::Zenoh {
+        if !common.transport(self.profile).is_ok_and(|t| t.compares_qos()) {
             return text.into();
         }
         let topic = self.topic(common, &of.topic, rule).map_err(|why| why.text);
@@ -438,8 +437,11 @@ impl Incoming {
             return Ok(t.shared.clone());
         }
         self.has_room_for(topic)?;
-        let shared =
-            Arc::new(Shared::new(topic, common.feed(self.profile, rule)?, &self.sequence_memory));
+        let shared = Arc::new(Shared::new(
+            topic,
+            common.transport(self.profile)?.feed(rule)?,
+            &self.sequence_memory,
+        ));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
         }
@@ -508,9 +510,9 @@ impl Incoming {
         }
     }
 
-    /// Ids of all readers in DDS, each with a node here that subscribes to its topic, or with the
-    /// gateway if none does.
-    pub(super) fn dds_readers(&self) -> Vec<(RosNode, [u8; 16])> {
+    /// Ids of all readers that the control thread announces, each with a node here that subscribes
+    /// to its topic, or with the gateway if none does.
+    pub(super) fn readers(&self) -> Vec<(RosNode, [u8; 16])> {
         let of = |shared: &Shared| {
             let (gids, mut nodes) = (shared.feed.gids(), shared.subscribers());
             if nodes.is_empty() {
@@ -625,24 +627,6 @@ fn keeps_less(
          give the rule `qos: {{depth: …}}`, at most {}",
         remote_publisher.node,
         Qos::MAX_DEPTH
-    ))
-}
-
-/// Checks that a writer's type is the one of the known definition.
-fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
-    let Some(ours) =
-        crossing.hash.filter(|_| endpoint.profile == Profile::Zenoh && endpoint.hash != NO_HASH)
-    else {
-        return Ok(());
-    };
-    if endpoint.hash == ours.to_string() {
-        return Ok(());
-    }
-    Err(format!(
-        "its type {} has the hash {}, and the known definition {ours}: they are of different \
-         releases; name the publisher's packages under `types` and, if the type is converted, \
-         carry it `as: cdr`",
-        crossing.ros, endpoint.hash
     ))
 }
 

@@ -57,7 +57,9 @@ impl SimTime {
             gateway: false,
             node: None,
         };
-        let feed = Arc::<dyn Feed>::from(common.feed(profile, &rule).map_err(refused)?);
+        let feed = Arc::<dyn Feed>::from(
+            common.transport(profile).and_then(|t| t.feed(&rule)).map_err(refused)?,
+        );
         feed.read(&anybody, class, &crossing).map_err(refused)?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("dl-clock".into()).spawn({

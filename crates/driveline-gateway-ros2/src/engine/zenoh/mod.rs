@@ -10,13 +10,14 @@ mod neighbours;
 mod nodes;
 mod reconnect;
 mod routers;
-pub(super) mod service;
-pub(super) mod writer;
+mod service;
+mod transport;
+mod writer;
 
 pub(super) use config::UNANSWERED;
-pub(super) use feed::ZenohFeed;
 #[cfg(test)]
 pub(super) use feed::{GRACE, pieces};
+pub(super) use transport::{ZenohDiscovery, ZenohTransport};
 
 use super::endpoint::Changes;
 use super::error::GatewayError;
