@@ -19,7 +19,7 @@ use crate::discovery_info::Gid;
 use crate::names::{dds_topic, misnamed};
 use crate::types::Types;
 use driveline_gateway::interfaces::interfaces;
-use driveline_gateway::ros2::{LocalTopic, Ros2GatewayConfig};
+use driveline_gateway::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_gateway::{Notices, OnlyOne, Report, ReportRequests, Ros2Report};
 use driveline_shm::{Participant, ParticipantConfig};
 use driveline_types::{EndpointId, MonotonicNs, Qos, TopicName, limits::DEFAULT_PINS};
@@ -199,6 +199,15 @@ pub(super) fn pairs<'a>(
 
 impl ControlThread {
     pub(super) fn new(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
+        Self::over(config, open)
+    }
+
+    /// Makes the control thread of a gateway over the transports that `open` returns for a maximum
+    /// payload in bytes.
+    pub(super) fn over(
+        config: Ros2GatewayConfig,
+        open: impl FnOnce(&Ros2Spec, u64) -> Result<Opened, GatewayError>,
+    ) -> Result<Self, GatewayError> {
         let spec = config.ros2.clone();
         let (topics, sought) = (to_ros(&config), from_ros(&config));
         if topics.len() > MAX_TOPICS {
