@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Profile that the fake transport stands for: it matches by QoS, as DDS does.
 const PROFILE: Profile = Profile::Dds;
 
-/// Why services are not possible.
+/// Reason why services are not possible.
 const NO_SERVICES: &str = "the fake transport has no services";
 
 /// The nodes of ROS 2.
@@ -194,11 +194,11 @@ impl Transport for FakeTransport {
         Vec::new()
     }
 
-    fn agree(&self, _: &Endpoint, _: &Crossing) -> Result<(), String> {
+    fn check_type(&self, _: &Endpoint, _: &Crossing) -> Result<(), String> {
         Ok(())
     }
 
-    fn unlike(&self, _: &Interface, _: &ServiceEndpoint) -> Option<String> {
+    fn server_mismatch(&self, _: &Interface, _: &ServiceEndpoint) -> Option<String> {
         None
     }
 

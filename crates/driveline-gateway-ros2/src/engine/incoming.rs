@@ -292,7 +292,7 @@ impl Incoming {
         self.has_room_for(topic)?;
         let crossing =
             common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
-        common.transport(self.profile)?.agree(endpoint, &crossing)?;
+        common.transport(self.profile)?.check_type(endpoint, &crossing)?;
         let class = ReaderClass::of_writer(&endpoint.qos, &rule.qos);
         let lacks = class.lacks(&endpoint.qos);
         if !lacks.is_empty() {

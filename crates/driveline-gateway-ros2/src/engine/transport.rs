@@ -16,12 +16,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The gateway's part in one middleware. Threads of topics and services share it.
+/// One middleware. Threads of topics and services share it. Feeds, writers and ends of services are
+/// dropped before it.
 pub(super) trait Transport: Send + Sync {
     /// Profile of its nodes.
     fn profile(&self) -> Profile;
 
-    /// Returns the samples of a topic under `rule`.
+    /// Opens the feed of a topic under `rule`.
     fn feed(&self, rule: &Rule) -> Result<Box<dyn Feed>, String>;
 
     /// Opens a writer and adds it to `list`.
@@ -58,11 +59,11 @@ pub(super) trait Transport: Send + Sync {
 
     /// Checks that a writer's type is the one of the known definition, if the middleware refuses
     /// others.
-    fn agree(&self, writer: &Endpoint, crossing: &Crossing) -> Result<(), String>;
+    fn check_type(&self, writer: &Endpoint, crossing: &Crossing) -> Result<(), String>;
 
     /// Returns the difference if a server has another definition of its type than the known one,
     /// and the middleware refuses others.
-    fn unlike(&self, of: &Interface, server: &ServiceEndpoint) -> Option<String>;
+    fn server_mismatch(&self, of: &Interface, server: &ServiceEndpoint) -> Option<String>;
 
     /// Time after its discovery in which the node of an endpoint may still become known.
     fn named_within(&self) -> Duration;

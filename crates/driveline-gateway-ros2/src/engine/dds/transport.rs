@@ -107,11 +107,11 @@ impl Transport for DdsTransport {
     }
 
     /// Nodes with different definitions of one type exchange samples anyway.
-    fn agree(&self, _: &Endpoint, _: &Crossing) -> Result<(), String> {
+    fn check_type(&self, _: &Endpoint, _: &Crossing) -> Result<(), String> {
         Ok(())
     }
 
-    fn unlike(&self, _: &Interface, _: &ServiceEndpoint) -> Option<String> {
+    fn server_mismatch(&self, _: &Interface, _: &ServiceEndpoint) -> Option<String> {
         None
     }
 

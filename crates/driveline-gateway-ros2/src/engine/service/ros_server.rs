@@ -311,8 +311,8 @@ fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Res
             of.ros.dds()
         ));
     }
-    match common.transport(server.profile)?.unlike(of, server) {
-        Some(unlike) => Err(format!("{who} {unlike}")),
+    match common.transport(server.profile)?.server_mismatch(of, server) {
+        Some(mismatch) => Err(format!("{who} {mismatch}")),
         None => Ok(()),
     }
 }

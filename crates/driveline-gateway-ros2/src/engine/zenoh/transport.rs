@@ -93,7 +93,7 @@ impl Transport for ZenohTransport {
         mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect()
     }
 
-    fn agree(&self, writer: &Endpoint, crossing: &Crossing) -> Result<(), String> {
+    fn check_type(&self, writer: &Endpoint, crossing: &Crossing) -> Result<(), String> {
         let Some(ours) = crossing.hash.filter(|_| writer.hash != NO_HASH) else { return Ok(()) };
         if writer.hash == ours.to_string() {
             return Ok(());
@@ -106,7 +106,7 @@ impl Transport for ZenohTransport {
         ))
     }
 
-    fn unlike(&self, of: &Interface, server: &ServiceEndpoint) -> Option<String> {
+    fn server_mismatch(&self, of: &Interface, server: &ServiceEndpoint) -> Option<String> {
         let ours = key_hash(of.hash, self.release).unwrap_or_default();
         (server.hash != ours).then(|| {
             let release = if self.release == Release::Humble { "humble" } else { "jazzy" };
