@@ -2,7 +2,7 @@
 //! Notifies publishers on this host that offer less than ROS 2 subscriptions request, as DDS does
 //! with a writer.
 
-use super::endpoint::{Endpoint, Handle, Profile, Writing};
+use super::endpoint::{Endpoint, Handle, Writing};
 use super::gateway_state::GatewayState;
 use crate::names::RosNode;
 use crate::names::inlet_node;
@@ -50,7 +50,7 @@ fn request(of: &EndpointQos) -> Qos {
 /// Returns the publisher of a writer, by its class, if it offers less than a subscription requests.
 /// `None` if only a rule makes the writer offer less.
 fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
-    let offered = writing.offered.as_ref().filter(|_| writing.profile == Profile::Dds)?;
+    let offered = writing.offered.as_ref()?;
     let lacks = |offered: &EndpointQos| !mismatches(offered, &reader.qos).is_empty();
     let both = lacks(&writing.qos) && lacks(&of_publisher(offered, &RuleQos::default()));
     // Compared by Driveline's rules: an offer that satisfies the request would match.
@@ -69,7 +69,9 @@ impl Asking {
         pairs: impl Iterator<Item = (&'a Writing, &'a Endpoint)>,
         node: impl Fn(&Endpoint) -> Option<RosNode>,
     ) {
+        let compares = |w: &Writing| common.transport(w.profile).is_ok_and(|t| t.compares_qos());
         let wanted: HashMap<Pair, &Endpoint> = pairs
+            .filter(|(writing, _)| compares(writing))
             .filter_map(|(writing, reader)| Some((too_little(writing, reader)?, reader)))
             .take(MAX_ASKED)
             .collect();

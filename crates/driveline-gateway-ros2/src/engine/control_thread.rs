@@ -2,30 +2,24 @@
 //! Control thread: decides which topics and services are carried.
 
 use super::asking::Asking;
-use super::backlog::BacklogThreads;
-use super::dds::{DdsGraph, Nodes, configuration, refused};
-use super::endpoint::{Change, Endpoint, Handle, Profile, Writing, definitions_differ};
+use super::endpoint::{Change, Endpoint, Handle, Profile, Writing};
 use super::error::GatewayError;
-use super::feed::kept;
 use super::gateway_state::GatewayState;
 use super::incoming::Incoming;
 use super::interfaces::Interfaces;
 use super::local_topics::LocalTopics;
 use super::outgoing::OutgoingTopic;
-use super::ros_writer::RosWriter;
 use super::service::Services;
 use super::sim_time::SimTime;
-use super::waiting::{Signal, Waiting};
-use super::zenoh::Session;
+use super::transport::{Discovery, Nodes, OwnReaders};
+use super::transports::{Opened, open};
 use super::{FEWER, KIND, lock};
 use crate::clock::StampClock;
-use crate::dds;
-use crate::discovery_info::{Gid, PARTICIPANT_USER_DATA};
+use crate::discovery_info::Gid;
 use crate::names::{dds_topic, misnamed};
-use crate::qos::mismatches;
 use crate::types::Types;
 use driveline_gateway::interfaces::interfaces;
-use driveline_gateway::ros2::{LocalTopic, Ros2GatewayConfig};
+use driveline_gateway::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_gateway::{Notices, OnlyOne, Report, ReportRequests, Ros2Report};
 use driveline_shm::{Participant, ParticipantConfig};
 use driveline_types::{EndpointId, MonotonicNs, Qos, TopicName, limits::DEFAULT_PINS};
@@ -85,7 +79,7 @@ impl Control {
 
     #[cfg(test)]
     pub(super) fn close_dds(&self) {
-        self.common.dds().unwrap().close();
+        self.common.transport(Profile::Dds).unwrap().close();
     }
 }
 
@@ -110,7 +104,8 @@ pub(super) struct ControlThread {
     full_logged: bool,
     /// Zenoh sessions of other gateways that are also in the same DDS domain.
     pub(super) beside: BTreeSet<String>,
-    graph: Option<DdsGraph>,
+    /// Dropped before the transports.
+    discoveries: Vec<(Profile, Box<dyn Discovery>)>,
     control: Arc<Control>,
     pub(super) common: Arc<GatewayState>,
     pub(super) started: MonotonicNs,
@@ -189,42 +184,6 @@ fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
     covered.chain(named).map(|t| t.to_string()).collect()
 }
 
-/// Reasons why a writer of the gateway and a reader of ROS 2 on the same topic and profile do not
-/// match; empty if they do.
-pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
-    let mut reasons = Vec::new();
-    if writing.profile == Profile::Dds {
-        reasons.extend(mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string));
-    }
-    if reader.type_name != writing.type_name {
-        reasons.push(format!(
-            "TYPE: the writer's is {}, the reader's {}",
-            writing.type_name, reader.type_name
-        ));
-    } else if reader.hash != writing.hash {
-        reasons.push(format!(
-            "TYPE HASH: the writer's is {}, the reader's {}; have both use one definition, and say \
-             its release under `ros2:`",
-            writing.hash, reader.hash
-        ));
-    }
-    reasons
-}
-
-/// Remarks for a reader of ROS 2 that gets samples of a writer of the gateway; empty if there are
-/// none.
-pub(super) fn remarks(writing: &Writing, reader: &Endpoint) -> Vec<String> {
-    match writing.profile {
-        Profile::Dds => {
-            definitions_differ(writing.type_hash, reader.announced).into_iter().collect()
-        }
-        // rmw_zenoh matches by keys alone.
-        Profile::Zenoh => {
-            mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect()
-        }
-    }
-}
-
 /// Pairs of a writer here and a reader in ROS 2 on the same topic and profile.
 pub(super) fn pairs<'a>(
     writings: &'a [Writing],
@@ -240,6 +199,15 @@ pub(super) fn pairs<'a>(
 
 impl ControlThread {
     pub(super) fn new(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
+        Self::over(config, open)
+    }
+
+    /// Makes the control thread of a gateway over the transports that `open` returns for a maximum
+    /// payload in bytes.
+    pub(super) fn over(
+        config: Ros2GatewayConfig,
+        open: impl FnOnce(&Ros2Spec, u64) -> Result<Opened, GatewayError>,
+    ) -> Result<Self, GatewayError> {
         let spec = config.ros2.clone();
         let (topics, sought) = (to_ros(&config), from_ros(&config));
         if topics.len() > MAX_TOPICS {
@@ -275,36 +243,7 @@ impl ControlThread {
             .max()
             .unwrap_or(0);
         let interfaces = Interfaces::new(&spec, &interfaces());
-        let (mut dds, mut waiting) = (None, Waiting::Signal(Signal::default()));
-        if spec.dds {
-            let participant = dds::Participant::open(
-                spec.domain_id,
-                &configuration(&spec, longest),
-                PARTICIPANT_USER_DATA,
-            );
-            let participant = participant.map_err(|source| refused(&spec, source))?;
-            let of_dds = participant.waiting()?;
-            (dds, waiting) = (Some(participant), Waiting::Dds(of_dds));
-        }
-        let waiting = Arc::new(waiting);
-        let zenoh = spec
-            .zenoh
-            .as_ref()
-            .map(|z| Session::open(z, spec.domain_id, longest, waiting.clone()))
-            .transpose()?;
-        let graph = match (&dds, &*waiting) {
-            (Some(dds), Waiting::Dds(of_dds)) => {
-                let session = zenoh.as_ref().map(Session::id);
-                Some(DdsGraph::open(
-                    dds,
-                    of_dds,
-                    spec.release,
-                    session.as_deref(),
-                    kept(Profile::Dds, 0, longest),
-                )?)
-            }
-            _ => None,
-        };
+        let Opened { transports, discoveries, waiting } = open(&spec, longest)?;
         let node = "gateway_ros2".parse().map_err(|_| GatewayError::Config {
             key: "topics",
             message: "a name".into(),
@@ -327,9 +266,7 @@ impl ControlThread {
             notices,
             failed,
             waiting,
-            backlogs: BacklogThreads::default(),
-            zenoh,
-            dds,
+            transports,
         });
         left_out.iter().for_each(|line| common.log(line.clone()));
         let profiles = common.profiles().filter(|_| common.spec.use_sim_time);
@@ -369,7 +306,7 @@ impl ControlThread {
             misnamed: HashSet::new(),
             full_logged: false,
             beside: BTreeSet::new(),
-            graph,
+            discoveries,
             control,
             common,
             started: MonotonicNs::now(),
@@ -398,36 +335,26 @@ impl ControlThread {
             }
         }
         // Waits for threads that are sending.
-        self.common.zenoh.iter().for_each(Session::give_up);
+        self.common.transports.iter().for_each(|transport| transport.give_up());
     }
 
     /// Handles pending events and returns the time until the next check without an event. Refusals
-    /// of DDS are logged, and do not stop the rest.
+    /// of a middleware are logged, and do not stop the rest.
     fn poll(&mut self) -> Duration {
-        let learnt = self.learn();
-        let ((found, services), troubles) =
-            self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
-        services.into_iter().for_each(|change| self.services.changed(Profile::Zenoh, change));
-        for (writes, change) in found {
-            self.changed(Profile::Zenoh, writes, change);
-        }
+        let (lines, mut failures) = self.learn();
         let of_interfaces =
             self.interfaces.poll(Instant::now(), interfaces).unwrap_or_else(|why| {
                 self.common.fail(why);
                 Vec::new()
             });
-        troubles
-            .into_iter()
-            .chain(of_interfaces)
-            .chain(dds::withheld())
-            .for_each(|trouble| self.common.log(trouble));
+        lines.into_iter().chain(of_interfaces).for_each(|line| self.common.log(line));
         self.check_other_profile();
         self.find_local_topics();
         for (_, incoming) in &mut self.incoming {
             incoming.tidy(&self.common);
             incoming.try_again(&self.common);
         }
-        if RosWriter::has_room(&self.common) {
+        if self.common.writer_list().has_room() {
             self.outgoing.values().flatten().for_each(OutgoingTopic::room);
         }
         let writings = lock(&self.common.writings).clone();
@@ -437,41 +364,42 @@ impl ControlThread {
             nodes.get(&reader.gid).cloned()
         });
         let due = self.services.poll(&self.nodes);
-        let said = self.say(&writings);
+        failures.extend(self.announce(&writings));
         self.control.report_requests.answer(|| self.report(&writings));
-        // After a failed read the time of the graph is ignored: it would be retried without a
-        // pause.
-        let of_graph = self.graph.as_ref().filter(|_| learnt.is_ok()).and_then(DdsGraph::next);
-        [learnt.err(), said.err()]
-            .into_iter()
-            .flatten()
-            .for_each(|e| self.common.log(e.to_string()));
-        let again = self.common.zenoh.as_ref().and_then(Session::connect_again);
-        let next = [due, of_graph, again].into_iter().flatten().min();
+        failures.into_iter().for_each(|e| self.common.log(e));
+        let next = self.discoveries.iter_mut().filter_map(|(_, discovery)| discovery.next());
+        let next = next.chain(due).min();
         next.map_or(CHECK_EVERY, |at| at.saturating_duration_since(Instant::now()).min(CHECK_EVERY))
     }
 
-    /// Reads changes from DDS.
-    fn learn(&mut self) -> dds::Result<()> {
-        let Some(graph) = &mut self.graph else { return Ok(()) };
-        let learnt = graph.learn(&mut self.nodes, MAX_ENDPOINTS);
-        let ((found, services), taken) = graph.take(&self.nodes);
-        if !matches!(learnt, Ok(false)) {
-            self.services.named();
+    /// Handles the changes that discovery reports. Returns lines for the log, and failures.
+    fn learn(&mut self) -> (Vec<String>, Vec<String>) {
+        let (mut lines, mut failures) = (Vec::new(), Vec::new());
+        for n in 0..self.discoveries.len() {
+            let (profile, discovery) = &mut self.discoveries[n];
+            let (profile, learnt) = (*profile, discovery.poll(&mut self.nodes, MAX_ENDPOINTS));
+            if learnt.named {
+                self.services.named();
+            }
+            for (writes, change) in learnt.endpoints {
+                self.changed(profile, writes, change);
+            }
+            learnt.services.into_iter().for_each(|change| self.services.changed(profile, change));
+            lines.extend(learnt.lines);
+            failures.extend(learnt.failed);
         }
-        for (writes, change) in found {
-            self.changed(Profile::Dds, writes, change);
-        }
-        services.into_iter().for_each(|change| self.services.changed(Profile::Dds, change));
-        learnt.and(taken)
+        (lines, failures)
     }
 
-    /// Publishes the gateway's endpoints in DDS.
-    fn say(&mut self, writings: &[Writing]) -> dds::Result<()> {
-        let (Some(graph), Some(dds)) = (&mut self.graph, &self.common.dds) else { return Ok(()) };
-        let readers =
-            self.incoming.iter().flat_map(|(_, incoming)| incoming.dds_readers()).collect();
-        graph.say(dds.gid()?, writings, readers, self.services.own())
+    /// Announces the gateway's endpoints. Returns the failures.
+    fn announce(&mut self, writings: &[Writing]) -> Vec<String> {
+        let (incoming, services) = (&self.incoming, &self.services);
+        let own = || OwnReaders {
+            readers: incoming.iter().flat_map(|(_, incoming)| incoming.readers()).collect(),
+            services: services.own(),
+        };
+        let announced = self.discoveries.iter_mut().map(|(_, d)| d.announce(writings, &own));
+        announced.filter_map(Result::err).collect()
     }
 
     /// Starts to send topics that only a pattern names, as soon as they are published here.
@@ -508,14 +436,10 @@ impl ControlThread {
 
     /// Logs other gateways that connect the same DDS domain to the same Zenoh network.
     fn check_other_profile(&mut self) {
-        let (Some(graph), Some(zenoh)) = (&self.graph, &self.common.zenoh) else { return };
-        let there = zenoh.gateways();
-        let beside: BTreeSet<_> = graph
-            .gateways()
-            .filter(|id| there.contains(*id))
-            .take(MAX_OTHER_GATEWAYS)
-            .cloned()
-            .collect();
+        let [(_, one), (_, other)] = self.discoveries.as_slice() else { return };
+        let (one, other) = (one.gateways(), other.gateways());
+        let beside: BTreeSet<_> =
+            one.intersection(&other).take(MAX_OTHER_GATEWAYS).cloned().collect();
         for id in beside.difference(&self.beside) {
             self.common.log(format!(
                 "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this \
@@ -543,20 +467,6 @@ impl ControlThread {
     fn changed(&mut self, profile: Profile, writes: bool, change: Change) {
         if let Change::Misnamed(topic) = &change {
             return self.misnamed(writes, topic);
-        }
-        if profile == Profile::Zenoh {
-            // The token of the endpoint names its node.
-            match &change {
-                Change::Here(endpoint) => {
-                    if let Some(node) =
-                        endpoint.node.clone().filter(|_| self.nodes.len() < MAX_ENDPOINTS)
-                    {
-                        self.nodes.insert(endpoint.gid, node);
-                    }
-                }
-                Change::Gone(handle) => drop(self.nodes.remove(&handle.to_le_bytes())),
-                Change::Misnamed(_) => {}
-            }
         }
         if writes { self.writer(profile, change) } else { self.reader(profile, change) }
     }
@@ -614,9 +524,9 @@ impl ControlThread {
             if self.reported.contains(&(writing.gid, reader.gid)) {
                 continue;
             }
-            let reasons = against(writing, reader);
+            let reasons = self.common.against(writing, reader);
             let (verdict, reasons) = if reasons.is_empty() {
-                (WITH_A_REMARK, remarks(writing, reader))
+                (WITH_A_REMARK, self.common.remarks(writing, reader))
             } else {
                 ("gets nothing", reasons)
             };

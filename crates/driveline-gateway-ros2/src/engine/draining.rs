@@ -2,12 +2,7 @@
 //! End of remote publishers whose writers have gone: when no more samples can arrive and all
 //! arrived samples are taken. Other writers may continue meanwhile.
 
-use super::endpoint::Profile;
 use std::time::{Duration, Instant};
-
-/// Time for which samples may still arrive over Zenoh after the message that their publisher has
-/// gone. That message has a higher priority on links and overtakes the samples.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// State of a departed writer.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +14,8 @@ pub(super) struct Draining {
 }
 
 impl Draining {
-    pub(super) fn new(profile: Profile, now: Instant) -> Self {
-        let grace = if profile == Profile::Zenoh { GRACE } else { Duration::ZERO };
+    /// `grace`: time for which its samples may still arrive.
+    pub(super) fn new(grace: Duration, now: Instant) -> Self {
         Self { until: now + grace, last: None }
     }
 
@@ -40,12 +35,14 @@ impl Draining {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::dds;
+    use crate::engine::zenoh::GRACE;
 
     const KEPT: u64 = 32;
 
     #[test]
     fn samples_in_flight_are_taken_and_endless_publishers_delay_nothing() {
-        let (went, mut idle) = (Instant::now(), Draining::new(Profile::Zenoh, Instant::now()));
+        let (went, mut idle) = (Instant::now(), Draining::new(GRACE, Instant::now()));
         let mut busy = idle;
         let late = went + GRACE / 2;
         assert!(
@@ -64,7 +61,7 @@ mod tests {
     #[test]
     fn over_dds_nothing_is_overtaken() {
         let now = Instant::now();
-        assert_eq!(Draining::new(Profile::Dds, now).rests(now), Duration::ZERO);
-        assert!(Draining::new(Profile::Dds, now).ends(now, true, 0, KEPT));
+        assert_eq!(Draining::new(dds::GRACE, now).rests(now), Duration::ZERO);
+        assert!(Draining::new(dds::GRACE, now).ends(now, true, 0, KEPT));
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State that all parts of the gateway share.
 
-use super::backlog::BacklogThreads;
-use super::endpoint::{Profile, Writing};
+use super::endpoint::{Endpoint, Profile, Writing};
+use super::ros_writer::{Offer, OpenError, RosWriter, WriterList};
+use super::transport::Transport;
+use super::transports::Transports;
 use super::waiting::Waiting;
-use super::zenoh::Session;
 use crate::clock::StampClock;
-use crate::dds;
 use crate::types::Types;
 use driveline_gateway::ros2::Ros2Spec;
 use driveline_gateway::{Notices, Refusal};
@@ -15,11 +15,11 @@ use driveline_types::{EndpointId, NodeName};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Participants, session and settings of a gateway.
+/// Participant, transports and settings of a gateway.
 pub(super) struct GatewayState {
     pub(super) participant: Participant,
     pub(super) spec: Ros2Spec,
-    /// Maximum length of a sample over all topics, in bytes: over DDS, any sample may have it.
+    /// Maximum length of a sample over all topics, in bytes.
     pub(super) longest: u64,
     pub(super) types: Types,
     pub(super) node: NodeName,
@@ -33,12 +33,8 @@ pub(super) struct GatewayState {
     pub(super) notices: Notices,
     pub(super) failed: OnceLock<String>,
     pub(super) waiting: Arc<Waiting>,
-    /// Dropped before the writers that they use.
-    pub(super) backlogs: BacklogThreads,
-    /// Dropped after all of its parts.
-    pub(super) zenoh: Option<Session>,
-    /// Dropped after all of its parts.
-    pub(super) dds: Option<dds::Participant>,
+    /// Dropped after all of their parts.
+    pub(super) transports: Transports,
 }
 
 impl GatewayState {
@@ -60,24 +56,46 @@ impl GatewayState {
 
     /// Returns true if the gateway has this profile.
     pub(super) fn has(&self, profile: Profile) -> bool {
-        match profile {
-            Profile::Dds => self.dds.is_some(),
-            Profile::Zenoh => self.zenoh.is_some(),
-        }
+        self.transport(profile).is_ok()
     }
 
     /// Profiles of the gateway.
     pub(super) fn profiles(&self) -> impl Iterator<Item = Profile> {
-        [Profile::Dds, Profile::Zenoh].into_iter().filter(|profile| self.has(*profile))
+        self.transports.iter().map(|transport| transport.profile())
     }
 
-    /// Returns the DDS participant, or an error if the gateway does not have this profile.
-    pub(super) fn dds(&self) -> Result<&dds::Participant, String> {
-        self.dds.as_ref().ok_or_else(|| "it takes no part in DDS".to_owned())
+    /// Returns the transport of a profile, or an error if the gateway does not have it.
+    pub(super) fn transport(&self, profile: Profile) -> Result<&dyn Transport, String> {
+        self.transports.get(profile)
     }
 
-    /// Returns the Zenoh session, or an error if the gateway does not have this profile.
-    pub(super) fn zenoh(&self) -> Result<&Session, String> {
-        self.zenoh.as_ref().ok_or_else(|| "it takes no part in Zenoh".to_owned())
+    /// List of the gateway's writers.
+    pub(super) fn writer_list(&self) -> WriterList<'_> {
+        WriterList { writings: &self.writings, control_thread: &self.waiting }
+    }
+
+    /// Opens a writer.
+    pub(super) fn writer(
+        &self,
+        profile: Profile,
+        offer: Offer<'_>,
+    ) -> Result<Box<dyn RosWriter>, OpenError> {
+        let list = self.writer_list();
+        if !list.has_room() {
+            return Err(OpenError::NoRoom);
+        }
+        Ok(self.transport(profile)?.writer(offer, list)?)
+    }
+
+    /// Reasons why a writer of the gateway and a reader of ROS 2 on the same topic and profile do
+    /// not match; empty if they do.
+    pub(super) fn against(&self, writing: &Writing, reader: &Endpoint) -> Vec<String> {
+        self.transport(writing.profile).map(|t| t.against(writing, reader)).unwrap_or_default()
+    }
+
+    /// Remarks for a reader of ROS 2 that gets samples of a writer of the gateway; empty if there
+    /// are none.
+    pub(super) fn remarks(&self, writing: &Writing, reader: &Endpoint) -> Vec<String> {
+        self.transport(writing.profile).map(|t| t.remarks(writing, reader)).unwrap_or_default()
     }
 }

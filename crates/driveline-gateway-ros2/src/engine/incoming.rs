@@ -3,16 +3,15 @@
 
 use super::draining::Draining;
 use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};
-use super::feed::{Feed, longest};
+use super::feed::longest;
 use super::gateway_state::GatewayState;
 use super::receiver::{Known, Open, Shared};
 use super::remote_publisher::{Across, MOST_LATE, RemotePublisher};
-use super::ros_writer::{Offer, OpenError, RosWriter};
+use super::ros_writer::{Offer, OpenError};
 use super::sequence_memory::SequenceMemory;
 use super::{FEWER, PANICKED, lock};
 use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::{ReaderClass, of_writer};
-use crate::rmw_zenoh::NO_HASH;
 use crate::types::Crossing;
 use driveline_gateway::ros2::Rule;
 use driveline_gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
@@ -293,7 +292,7 @@ impl Incoming {
         self.has_room_for(topic)?;
         let crossing =
             common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
-        agree(endpoint, &crossing)?;
+        common.transport(self.profile)?.check_type(endpoint, &crossing)?;
         let class = ReaderClass::of_writer(&endpoint.qos, &rule.qos);
         let lacks = class.lacks(&endpoint.qos);
         if !lacks.is_empty() {
@@ -317,8 +316,8 @@ impl Incoming {
             self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
         // Opened only now, because the type was unknown before. Samples that arrive meanwhile wait.
-        let read = shared.feed.read(common, endpoint, class, &remote_publisher.crossing);
-        if let Err(e) = read.and_then(|()| shared.feed.history(common, endpoint, class)) {
+        let read = shared.feed.read(endpoint, class, &remote_publisher.crossing);
+        if let Err(e) = read.and_then(|()| shared.feed.history(endpoint, class)) {
             self.short.retain(|(short, _)| *short != endpoint.handle);
             return Err(e.into());
         }
@@ -338,11 +337,11 @@ impl Incoming {
         crossing: &Crossing,
         text: String,
     ) -> Why {
-        if self.profile == Profile::Zenoh {
+        if !common.transport(self.profile).is_ok_and(|t| t.compares_qos()) {
             return text.into();
         }
         let topic = self.topic(common, &of.topic, rule).map_err(|why| why.text);
-        match topic.and_then(|shared| shared.feed.read(common, of, class, crossing)) {
+        match topic.and_then(|shared| shared.feed.read(of, class, crossing)) {
             Ok(()) => Why { text, kind: Kind::Asked },
             Err(e) => format!("{text}; DDS does not notify its node: {e}").into(),
         }
@@ -377,7 +376,7 @@ impl Incoming {
             weaker: None,
             node: ros_name_of(node, &endpoint.gid),
         };
-        match RosWriter::open(common, profile, offer) {
+        match common.writer(profile, offer) {
             Ok(ros_writer) => {
                 let _ = remote_publisher.across.set(Across { ros_writer, longest: longest(rule) });
                 true
@@ -403,7 +402,7 @@ impl Incoming {
                     Some((open.remote_publisher.clone(), rule))
                 });
             let Some((remote_publisher, rule)) = known else { continue };
-            if !RosWriter::has_room(common)
+            if !common.writer_list().has_room()
                 || !self.pass(
                     common,
                     rule,
@@ -440,16 +439,16 @@ impl Incoming {
         self.has_room_for(topic)?;
         let shared = Arc::new(Shared::new(
             topic,
-            Feed::new(common, self.profile, rule)?,
+            common.transport(self.profile)?.feed(rule)?,
             &self.sequence_memory,
         ));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
         }
-        let (of_thread, profile, common) = (shared.clone(), self.profile, common.clone());
+        let (of_thread, common) = (shared.clone(), common.clone());
         let thread = std::thread::Builder::new()
             .name("dl-from-ros".into())
-            .spawn(move || of_thread.run(&common, profile));
+            .spawn(move || of_thread.run(&common));
         let thread = thread.map_err(|e| e.to_string())?;
         self.topics
             .insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: Some(thread) });
@@ -462,10 +461,9 @@ impl Incoming {
         self.short.retain(|(short, _)| *short != handle);
         let taken = self.writers.remove(&handle);
         let Some(topic) = taken.or(refused) else { return };
-        let draining = self
-            .topics
-            .get(&topic)
-            .and_then(|t| t.shared.gone(handle, Draining::new(self.profile, Instant::now())));
+        let draining = self.topics.get(&topic).and_then(|t| {
+            t.shared.gone(handle, Draining::new(t.shared.feed.grace(), Instant::now()))
+        });
         self.draining.extend(draining.map(|remote_publisher| (handle, (topic, remote_publisher))));
     }
 
@@ -512,11 +510,11 @@ impl Incoming {
         }
     }
 
-    /// Ids of all readers in DDS, each with a node here that subscribes to its topic, or with the
-    /// gateway if none does.
-    pub(super) fn dds_readers(&self) -> Vec<(RosNode, [u8; 16])> {
+    /// Ids of all readers that the control thread announces, each with a node here that subscribes
+    /// to its topic, or with the gateway if none does.
+    pub(super) fn readers(&self) -> Vec<(RosNode, [u8; 16])> {
         let of = |shared: &Shared| {
-            let (gids, mut nodes) = (shared.feed.dds_readers(), shared.subscribers());
+            let (gids, mut nodes) = (shared.feed.gids(), shared.subscribers());
             if nodes.is_empty() {
                 nodes.insert(RosNode::gateway());
             }
@@ -629,24 +627,6 @@ fn keeps_less(
          give the rule `qos: {{depth: …}}`, at most {}",
         remote_publisher.node,
         Qos::MAX_DEPTH
-    ))
-}
-
-/// Checks that a writer's type is the one of the known definition.
-fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
-    let Some(ours) =
-        crossing.hash.filter(|_| endpoint.profile == Profile::Zenoh && endpoint.hash != NO_HASH)
-    else {
-        return Ok(());
-    };
-    if endpoint.hash == ours.to_string() {
-        return Ok(());
-    }
-    Err(format!(
-        "its type {} has the hash {}, and the known definition {ours}: they are of different \
-         releases; name the publisher's packages under `types` and, if the type is converted, \
-         carry it `as: cdr`",
-        crossing.ros, endpoint.hash
     ))
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::engine::draining::GRACE;
 use crate::engine::endpoint::Writing;
+use crate::engine::fake_transport::FakeFeed;
 use crate::engine::feed::Came;
 use crate::engine::receiver::Patience;
 use crate::engine::rig::{self, LONG, eventually};
 use crate::engine::unknown::MAX_UNKNOWN;
+use crate::engine::zenoh::GRACE;
 use crate::qos::EndpointQos;
 use driveline_gateway::ros2::{Direction, Form};
 use driveline_rosidl::TypeHash;
@@ -82,11 +83,8 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
         Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
     let remote_publisher = remote_publisher(&common, &topic, &rule, class, qos);
     let mut incoming = Incoming::new(Profile::Zenoh);
-    let shared = Arc::new(Shared::new(
-        &topic,
-        Feed::new(&common, Profile::Zenoh, &rule).unwrap(),
-        &incoming.sequence_memory,
-    ));
+    let shared =
+        Arc::new(Shared::new(&topic, Box::<FakeFeed>::default(), &incoming.sequence_memory));
     shared.know(WRITER, Known::of(remote_publisher));
     incoming.topics.insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: None });
     incoming.writers.insert(WRITER, topic.clone());
@@ -108,7 +106,7 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
                     rejected: 0,
                     sample,
                 };
-                shared.sample(common, Profile::Zenoh, &came, &mut patience);
+                shared.sample(common, &came, &mut patience);
             }
         });
         // The reader takes one sample. There is space for one more, and the next one waits.
@@ -149,15 +147,10 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
 }
 
 /// Fills the list of topics with topics that receive no samples.
-fn fill(incoming: &mut Incoming, common: &GatewayState) {
-    let rule = Rule::new("/**", Direction::FromRos);
+fn fill(incoming: &mut Incoming) {
     for n in 0..MAX_TOPICS {
         let topic: TopicName = format!("other_{n}").parse().unwrap();
-        let shared = Shared::new(
-            &topic,
-            Feed::new(common, Profile::Zenoh, &rule).unwrap(),
-            &incoming.sequence_memory,
-        );
+        let shared = Shared::new(&topic, Box::<FakeFeed>::default(), &incoming.sequence_memory);
         incoming.topics.insert(topic, IncomingTopic { shared: Arc::new(shared), thread: None });
     }
 }
@@ -170,7 +163,7 @@ fn topics_without_space_are_not_opened_and_not_reported_again() {
     let control_thread =
         rig::control_thread(dir.path(), serde_json::json!({ "dds": false, "topics": rules }));
     let (common, mut incoming) = (control_thread.common.clone(), Incoming::new(Profile::Dds));
-    fill(&mut incoming, &common);
+    fill(&mut incoming);
     let crossing =
         common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
@@ -478,7 +471,7 @@ fn samples_that_do_not_fit_here_pass_on_and_broken_ones_do_not() {
                 sample: Ok(pieces.as_slice().into()),
             };
             let before = (shared.counters.across(), shared.counters.figures().1);
-            shared.sample(&common, Profile::Zenoh, &came, &mut Patience::new(Instant::now()));
+            shared.sample(&common, &came, &mut Patience::new(Instant::now()));
             let of_now = |(reason, count): (String, u64)| {
                 (before.1.get(&reason) != Some(&count)).then_some(reason)
             };
@@ -518,8 +511,7 @@ fn samples_of_a_departed_writer_are_taken_although_its_departure_is_known_first(
     let (topic, rule): (TopicName, _) =
         ("leaves".parse().unwrap(), Rule::new("/leaves", Direction::FromRos));
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
-    let shared =
-        Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
+    let shared = Shared::new(&topic, Box::<FakeFeed>::default(), &Arc::default());
     let here = |handle| {
         shared.know(
             handle,
@@ -527,7 +519,7 @@ fn samples_of_a_departed_writer_are_taken_although_its_departure_is_known_first(
         )
     };
     let went = Instant::now();
-    let gone = |at| shared.gone(WRITER, Draining::new(Profile::Zenoh, at)).unwrap();
+    let gone = |at| shared.gone(WRITER, Draining::new(GRACE, at)).unwrap();
     let comes = |number| {
         // A rosgraph_msgs/Clock: two words.
         let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
@@ -542,7 +534,7 @@ fn samples_of_a_departed_writer_are_taken_although_its_departure_is_known_first(
         };
         let mut patience = Patience::new(Instant::now());
         patience.spend(Instant::now());
-        shared.sample(&common, Profile::Zenoh, &came, &mut patience);
+        shared.sample(&common, &came, &mut patience);
         shared.counters.figures().0
     };
     here(WRITER);
@@ -563,7 +555,7 @@ fn samples_of_a_departed_writer_are_taken_although_its_departure_is_known_first(
     // Late samples of a refused writer that has gone do not delay others either.
     shared.know(WRITER + 1, Known::Refused("refused"));
     let before = lock(&shared.writers).unknown();
-    assert!(shared.gone(WRITER + 1, Draining::new(Profile::Zenoh, went)).is_none());
+    assert!(shared.gone(WRITER + 1, Draining::new(GRACE, went)).is_none());
     assert_eq!(lock(&shared.writers).unknown(), before + 1);
 }
 
@@ -576,8 +568,7 @@ fn missing_samples_are_missed_once_whatever_the_number_of_writers() {
     let topic: TopicName = "two".parse().unwrap();
     let rule = Rule::new("/two", Direction::FromRos);
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
-    let shared =
-        Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
+    let shared = Shared::new(&topic, Box::<FakeFeed>::default(), &Arc::default());
     let writers = [WRITER, WRITER + 1];
     for writer in writers {
         shared.know(
@@ -600,7 +591,7 @@ fn missing_samples_are_missed_once_whatever_the_number_of_writers() {
         let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
         let came =
             Came { writer, class, source_timestamp: 0, number, lost: &lost, rejected, sample };
-        shared.sample(&common, Profile::Zenoh, &came, &mut Patience::new(Instant::now()));
+        shared.sample(&common, &came, &mut Patience::new(Instant::now()));
     };
     let mut missed = || {
         let mut missed = 0;
@@ -634,11 +625,7 @@ fn unannounced_writers_are_remembered_up_to_a_limit_and_a_late_announcement_has_
     let rule = Rule::new("/strangers", Direction::FromRos);
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
     let incoming = Incoming::new(Profile::Zenoh);
-    let shared = Shared::new(
-        &topic,
-        Feed::new(&common, Profile::Zenoh, &rule).unwrap(),
-        &incoming.sequence_memory,
-    );
+    let shared = Shared::new(&topic, Box::<FakeFeed>::default(), &incoming.sequence_memory);
     let mut patience = Patience::new(Instant::now());
     let mut comes = |writer, number| {
         // A rosgraph_msgs/Clock: two words.
@@ -654,7 +641,7 @@ fn unannounced_writers_are_remembered_up_to_a_limit_and_a_late_announcement_has_
         };
         // Uses up the waiting time. Nothing waits: announced writers are already known.
         patience.spend(Instant::now());
-        shared.sample(&common, Profile::Zenoh, &came, &mut patience);
+        shared.sample(&common, &came, &mut patience);
         shared.counters.figures()
     };
     let most = MAX_UNKNOWN as Handle;

@@ -7,6 +7,9 @@
 //! ROS 2 one for each profile. Each service has a thread (its executor), and over DDS one more for
 //! each of its ends; with rmw_zenoh, requests and responses arrive on Zenoh's threads. A dropped
 //! part of a service has a thread until it has ended.
+//!
+//! DDS and rmw_zenoh implement the traits of [`transport`], [`feed`], [`ros_writer`] and
+//! [`service`]. Only [`transports`] names both.
 
 mod asking;
 mod backlog;
@@ -16,6 +19,8 @@ mod dds;
 mod draining;
 mod endpoint;
 mod error;
+#[cfg(test)]
+mod fake_transport;
 mod feed;
 mod gateway;
 mod gateway_state;
@@ -33,6 +38,8 @@ mod sequence_memory;
 mod service;
 mod sim_time;
 mod sources;
+mod transport;
+mod transports;
 mod unknown;
 mod waiting;
 mod zenoh;

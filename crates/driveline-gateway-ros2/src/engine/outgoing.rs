@@ -120,7 +120,7 @@ impl AsRef<[u8]> for Pinned {
 
 /// Writers for a publisher's samples.
 struct Carried {
-    ros_writers: Vec<RosWriter>,
+    ros_writers: Vec<Box<dyn RosWriter>>,
     crossing: Crossing,
 }
 
@@ -153,7 +153,7 @@ fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
 /// Result of opening writers for a publisher.
 #[derive(Default)]
 struct Opened {
-    ros_writers: Vec<RosWriter>,
+    ros_writers: Vec<Box<dyn RosWriter>>,
     /// Profiles without space for a writer.
     short: Vec<Profile>,
     /// Reasons of the profiles without a writer.
@@ -335,7 +335,7 @@ impl Sender {
 
     /// Opens writers that had no space, if there is some now.
     fn try_again(&mut self) {
-        if !self.short.load(Ordering::Acquire) || !RosWriter::has_room(&self.common) {
+        if !self.short.load(Ordering::Acquire) || !self.common.writer_list().has_room() {
             return;
         }
         for MatchedPublisher { publisher, node, schema, qos, .. } in self.sources.publishers() {
@@ -404,7 +404,7 @@ impl Sender {
                 weaker: weaker(node.as_str(), qos, &self.rule.qos),
                 node: ros_node(&node),
             };
-            RosWriter::open(&self.common, profile, offer)
+            self.common.writer(profile, offer)
         };
         let mut opened = Opened::default();
         for &profile in profiles {

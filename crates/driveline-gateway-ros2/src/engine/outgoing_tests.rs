@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::engine::control_thread::ControlThread;
-use crate::engine::rig::{self, LONG, eventually};
+use crate::engine::rig::{self, LONG, eventually, others};
 use driveline_gateway::ros2::Direction;
-use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, TakeError};
+use driveline_shm::{Participant, Publisher, PublisherConfig, TakeError};
 use driveline_types::SampleHeader;
-use std::path::Path;
 
 fn sender(control_thread: &ControlThread, topic: &TopicName, qos: Qos) -> Sender {
     let local = LocalTopic {
@@ -17,15 +16,6 @@ fn sender(control_thread: &ControlThread, topic: &TopicName, qos: Qos) -> Sender
     };
     Sender::new(&control_thread.common, &local, &Rule::new(format!("/{topic}"), Direction::ToRos))
         .unwrap()
-}
-
-/// Joins the domain of [`rig::control_thread`].
-fn others(dir: &Path) -> Participant {
-    Participant::open(ParticipantConfig {
-        domain_dir: Some(dir.join("domain")),
-        name: "others".into(),
-    })
-    .unwrap()
 }
 
 fn publisher(of: &Participant, topic: &TopicName, node: &str, qos: Qos) -> Publisher {

@@ -4,7 +4,7 @@
 
 use super::counters::Counters;
 use super::draining::Draining;
-use super::endpoint::{Handle, Profile};
+use super::endpoint::Handle;
 use super::feed::{Came, Feed};
 use super::gateway_state::GatewayState;
 use super::lock;
@@ -108,7 +108,7 @@ impl Writers {
 /// State shared by the thread of a topic and the control thread.
 pub(super) struct Shared {
     topic: TopicName,
-    pub(super) feed: Feed,
+    pub(super) feed: Box<dyn Feed>,
     pub(super) stop: AtomicBool,
     pub(super) writers: Mutex<Writers>,
     pub(super) more: Condvar,
@@ -121,7 +121,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         topic: &TopicName,
-        feed: Feed,
+        feed: Box<dyn Feed>,
         sequence_memory: &Arc<Mutex<SequenceMemory>>,
     ) -> Self {
         let (topic, sequence_memory) = (topic.clone(), sequence_memory.clone());
@@ -226,7 +226,7 @@ impl Shared {
                 .for_each(|text| common.log(format!("topic '/{}': {text}", self.topic)));
             changed |= happened.changed;
         }
-        self.feed.show(common, &self.topic, &self.subscribers());
+        self.feed.show(&self.topic, &self.subscribers());
         if changed {
             common.wake();
         }
@@ -245,13 +245,13 @@ impl Shared {
         writers.known.values().flat_map(of).map(|node| ros_node(&node)).collect()
     }
 
-    pub(super) fn run(&self, common: &GatewayState, profile: Profile) {
+    pub(super) fn run(&self, common: &GatewayState) {
         let mut patience = Patience::new(Instant::now());
         // Number of rounds with samples, and time of the last check for ending remote publishers.
         let (mut rounds, mut looked) = (0, Instant::now());
         while !self.stop.load(Ordering::Acquire) {
             let now = Instant::now();
-            let taken = self.feed.take(|came| self.sample(common, profile, came, &mut patience));
+            let taken = self.feed.take(&mut |came| self.sample(common, came, &mut patience));
             self.feed
                 .losses()
                 .into_iter()
@@ -282,13 +282,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn sample(
-        &self,
-        common: &GatewayState,
-        profile: Profile,
-        sample: &Came<'_>,
-        patience: &mut Patience,
-    ) {
+    pub(super) fn sample(&self, common: &GatewayState, sample: &Came<'_>, patience: &mut Patience) {
         let mut writers = lock(&self.writers);
         if !writers.heard_of(sample.writer) {
             // The writer was matched before the control thread knew it.
@@ -323,20 +317,23 @@ impl Shared {
                     // and, through the other profile, there.
                     drop(writers);
                     self.counters.add("lost", lost);
-                    let unchecked =
-                        match remote_publisher.take(sample, gaps, Outside::of(common, profile)) {
-                            Ok(()) => {
-                                self.counters.carried();
-                                None
+                    let unchecked = match remote_publisher.take(
+                        sample,
+                        gaps,
+                        Outside::of(common, self.feed.same_clock()),
+                    ) {
+                        Ok(()) => {
+                            self.counters.carried();
+                            None
+                        }
+                        Err(e) => {
+                            dropped(e.reason, &e.text, remote_publisher.node.as_str());
+                            if e.broken {
+                                return;
                             }
-                            Err(e) => {
-                                dropped(e.reason, &e.text, remote_publisher.node.as_str());
-                                if e.broken {
-                                    return;
-                                }
-                                Some(&remote_publisher.crossing)
-                            }
-                        };
+                            Some(&remote_publisher.crossing)
+                        }
+                    };
                     match remote_publisher
                         .across
                         .get()

@@ -2,7 +2,6 @@
 //! Publisher on this host that carries the samples of a ROS 2 publisher.
 
 use super::dds::HEAD_BYTES;
-use super::endpoint::Profile;
 use super::feed::Came;
 use super::gateway_state::GatewayState;
 use super::lock;
@@ -135,7 +134,7 @@ impl Numbers {
 
 /// Destination of a publisher's samples in the other profile.
 pub(super) struct Across {
-    pub(super) ros_writer: RosWriter,
+    pub(super) ros_writer: Box<dyn RosWriter>,
     /// Longest sample, in bytes.
     pub(super) longest: usize,
 }
@@ -168,9 +167,7 @@ pub(super) struct Outside {
 
 impl Outside {
     /// Returns the parts of a gateway's profile.
-    pub(super) fn of(state: &GatewayState, profile: Profile) -> Self {
-        // A router may lead to any host.
-        let same_clock = profile == Profile::Dds && state.spec.interface.is_none();
+    pub(super) fn of(state: &GatewayState, same_clock: bool) -> Self {
         Self {
             mark: state.mark,
             same_clock,
@@ -384,8 +381,8 @@ impl RemotePublisher {
 
 #[cfg(test)]
 mod tests {
-    use super::super::feed::pieces;
     use super::*;
+    use crate::engine::zenoh::pieces;
     use crate::types::Types;
     use driveline_gateway::ros2::{Direction, Form};
     use driveline_graph::ByteSize;

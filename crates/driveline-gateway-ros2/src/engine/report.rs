@@ -2,8 +2,8 @@
 //! Report of the gateway.
 
 use super::KIND;
-use super::control_thread::{ControlThread, WITH_A_REMARK, against, pairs, remarks};
-use super::endpoint::{Endpoint, Writing};
+use super::control_thread::{ControlThread, WITH_A_REMARK, pairs};
+use super::endpoint::{Endpoint, Profile, Writing};
 use super::lock;
 use super::service::written;
 use crate::discovery_info::Gid;
@@ -24,8 +24,10 @@ impl ControlThread {
         for topic in &mut to_ros {
             let published = pairs(writings, &self.readers)
                 .filter(|(w, _)| w.publisher.is_some() && w.topic.as_str() == topic.topic);
-            let matched: HashSet<_> =
-                published.filter(|(w, r)| against(w, r).is_empty()).map(|(_, r)| r.gid).collect();
+            let matched: HashSet<_> = published
+                .filter(|(w, r)| self.common.against(w, r).is_empty())
+                .map(|(_, r)| r.gid)
+                .collect();
             topic.readers = matched.iter().map(|gid| self.node_of(gid)).collect();
             topic.readers.sort();
             topic.remarks = self.remarks(writings, &topic.topic);
@@ -46,7 +48,7 @@ impl ControlThread {
             }
         }
         let unmatched = pairs(writings, &self.readers)
-            .map(|(w, r)| (w, r, against(w, r)))
+            .map(|(w, r)| (w, r, self.common.against(w, r)))
             .filter(|(_, _, reasons)| !reasons.is_empty());
         let unmatched = unmatched.map(|(w, r, reasons)| Refusal {
             topic: w.topic.to_string(),
@@ -63,7 +65,9 @@ impl ControlThread {
         refused.sort_by(|a, b| (&a.topic, &a.host, &a.reason).cmp(&(&b.topic, &b.host, &b.reason)));
         let now = MonotonicNs::now();
         let nodes: HashSet<_> = self.nodes.values().collect();
-        let zenoh = self.common.zenoh().ok();
+        let network = self.common.transports.iter().find_map(|transport| transport.network());
+        let (network, malformed_tokens) =
+            network.map(|n| (n.report, n.malformed_tokens)).unwrap_or_default();
         Report {
             gateway: KIND.into(),
             pid: std::process::id(),
@@ -71,15 +75,15 @@ impl ControlThread {
             host: format!("{:016x}", self.common.mark),
             at_ns: now.0,
             up_ms: now.since(self.started).as_millis() as u64,
-            network: zenoh.map(super::zenoh::Session::report).unwrap_or_default(),
+            network,
             refused,
             ros2: Some(Ros2Report {
                 domain_id: spec.domain_id,
                 dds: spec.dds,
-                zenoh: zenoh.is_some(),
+                zenoh: self.common.has(Profile::Zenoh),
                 interface: spec.interface.clone(),
                 nodes: nodes.len(),
-                malformed_tokens: zenoh.map_or(0, super::zenoh::Session::malformed),
+                malformed_tokens,
                 left_out: self.left_out.clone(),
                 beside: self.beside.iter().cloned().collect(),
                 to_ros,
@@ -93,9 +97,9 @@ impl ControlThread {
     /// Remarks on local publishers of a topic, and on ROS 2 subscriptions that receive its samples.
     fn remarks(&self, writings: &[Writing], topic: &str) -> Vec<String> {
         let matched = pairs(writings, &self.readers)
-            .filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());
+            .filter(|(w, r)| w.topic.as_str() == topic && self.common.against(w, r).is_empty());
         let of = |(w, r): (&Writing, &Endpoint)| {
-            let remarks = Some(remarks(w, r)).filter(|remarks| !remarks.is_empty())?;
+            let remarks = Some(self.common.remarks(w, r)).filter(|remarks| !remarks.is_empty())?;
             Some(format!(
                 "a subscription of node {} {WITH_A_REMARK}: {}",
                 self.node_of(&r.gid),

@@ -2,9 +2,11 @@
 //! Helpers for tests of the gateway's parts.
 
 use super::control_thread::ControlThread;
+use super::fake_transport::FakeNodes;
 use driveline_gateway::ros2::Ros2GatewayConfig;
+use driveline_shm::{Participant, ParticipantConfig};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// DDS domain of this crate's unit tests; `tests/rig` has those of the test programs.
@@ -35,4 +37,22 @@ pub(super) fn config(dir: &Path, ros2: serde_json::Value) -> Ros2GatewayConfig {
 /// Returns the control thread of such a gateway, which is not running.
 pub(super) fn control_thread(dir: &Path, ros2: serde_json::Value) -> ControlThread {
     ControlThread::new(config(dir, ros2)).unwrap()
+}
+
+/// Returns the control thread of a gateway without a network, which is not running.
+pub(super) fn fake_control_thread(
+    dir: &Path,
+    ros2: serde_json::Value,
+    nodes: &Arc<FakeNodes>,
+) -> ControlThread {
+    ControlThread::over(config(dir, ros2), |_, _| nodes.open()).unwrap()
+}
+
+/// Joins the domain of [`config`] as another process would.
+pub(super) fn others(dir: &Path) -> Participant {
+    Participant::open(ParticipantConfig {
+        domain_dir: Some(dir.join("domain")),
+        name: "others".into(),
+    })
+    .unwrap()
 }

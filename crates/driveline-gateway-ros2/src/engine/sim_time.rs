@@ -22,7 +22,7 @@ const MISSED_AFTER: Duration = Duration::from_secs(5);
 
 /// Receiver on one profile. Dropping it ends it.
 pub(super) struct SimTime {
-    feed: Arc<Feed>,
+    feed: Arc<dyn Feed>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,12 +57,14 @@ impl SimTime {
             gateway: false,
             node: None,
         };
-        let feed = Arc::new(Feed::new(common, profile, &rule).map_err(refused)?);
-        feed.read(common, &anybody, class, &crossing).map_err(refused)?;
+        let feed = Arc::<dyn Feed>::from(
+            common.transport(profile).and_then(|t| t.feed(&rule)).map_err(refused)?,
+        );
+        feed.read(&anybody, class, &crossing).map_err(refused)?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("dl-clock".into()).spawn({
             let (common, feed, stop) = (common.clone(), feed.clone(), stop.clone());
-            move || listen(&common, &feed, &stop)
+            move || listen(&common, &*feed, &stop)
         });
         let thread =
             thread.map_err(|source| GatewayError::System { action: "start a thread", source })?;
@@ -70,11 +72,11 @@ impl SimTime {
     }
 }
 
-fn listen(common: &GatewayState, feed: &Feed, stop: &AtomicBool) {
+fn listen(common: &GatewayState, feed: &dyn Feed, stop: &AtomicBool) {
     let mut missed_at = Some(Instant::now() + MISSED_AFTER);
     let mut broken = false;
     while !stop.load(Ordering::Acquire) {
-        let took = feed.take(|came| {
+        let took = feed.take(&mut |came| {
             // A sample of 12 bytes is never split.
             let heard = came.sample.and_then(|s| s.one().ok_or(s.len()));
             let heard = heard.map_err(|len| format!("it has {len} bytes"));

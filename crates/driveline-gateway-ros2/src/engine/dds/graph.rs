@@ -9,6 +9,7 @@ use crate::discovery_info::{
 };
 use crate::engine::endpoint::{Change, Changes, Endpoint, Profile, Writing};
 use crate::engine::service::{OwnEnds, ServiceChange};
+use crate::engine::transport::Nodes;
 use crate::names::RosNode;
 use crate::qos::{DurabilityKind, EndpointQos};
 use driveline_gateway::ros2::Release;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Time for which a writer, or a service passed across, waits for its participant to announce its
 /// node.
-pub(in crate::engine) const NAMED_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Maximum number of such writers, and of participants known to announce nodes.
 const MAX_WAITING: usize = 4096;
 
@@ -28,9 +29,6 @@ type Prefix = [u8; 12];
 fn prefix(gid: &Gid) -> Prefix {
     std::array::from_fn(|n| gid[n])
 }
-
-/// Nodes of other participants, by the ids of their endpoints.
-pub(in crate::engine) type Nodes = HashMap<Gid, RosNode>;
 
 /// Replaces the earlier announcement of a participant. Beyond `most` endpoints of all participants,
 /// names are dropped, and nothing else.

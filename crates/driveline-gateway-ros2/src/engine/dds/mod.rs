@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! DDS participant: CycloneDDS's configuration from the settings under `ros2:`, and the ROS graph.
 
+mod feed;
 mod graph;
-pub(super) mod service;
+mod service;
+mod transport;
+mod writer;
 
-pub(super) use graph::{DdsGraph, NAMED_WITHIN, Nodes};
+#[cfg(test)]
+pub(super) use feed::GRACE;
+pub(super) use transport::DdsTransport;
 
 use super::error::GatewayError;
 use crate::dds::DdsError;
@@ -23,7 +28,7 @@ const ACKNOWLEDGED: &str = "100 us";
 
 /// Returns CycloneDDS's configuration, which uses nothing from the environment. `longest`: maximum
 /// payload, in bytes.
-pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
+fn configuration(spec: &Ros2Spec, longest: u64) -> String {
     let (interface, discovery) = match &spec.interface {
         // The configuration check permits only letters, digits and a few signs in the name.
         Some(name) => (format!("<NetworkInterface name=\"{name}\"/>"), String::new()),
@@ -50,7 +55,7 @@ pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
 
 /// Returns the error of joining, with the required ports and interface. Ports: RTPS 2.5, section
 /// 9.6.2, with its default numbers.
-pub(super) fn refused(spec: &Ros2Spec, source: DdsError) -> GatewayError {
+fn refused(spec: &Ros2Spec, source: DdsError) -> GatewayError {
     let base = 7400 + 250 * spec.domain_id;
     let (interface, ports) = match &spec.interface {
         Some(name) => (

@@ -8,7 +8,6 @@ use super::clients::{Present, Seen};
 use super::counts::Counts;
 use super::payload::{Ended, Held, bounded, busy, encapsulated, fitting};
 use super::problem::Problem;
-use super::profiles::offer;
 use super::retry::{Retry, Wake};
 use super::{Cdr, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
 use crate::engine::endpoint::Profile;
@@ -181,7 +180,8 @@ impl DrivelineServer {
         for (profile, end) in &mut self.ends {
             end.broke(now);
             let kept = end.keep(now, || {
-                offer(*profile, common, &calls.of, &node, Arc::new(Arc::downgrade(calls)))
+                let requests = Arc::new(Arc::downgrade(calls));
+                common.transport(*profile)?.offer(&calls.of, &node, requests)
             });
             problems.extend(kept.err().map(|why| Problem::missing(&format!("by {profile}"), why)));
         }

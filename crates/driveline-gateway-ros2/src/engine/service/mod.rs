@@ -17,7 +17,6 @@ mod counts;
 mod driveline_server;
 mod payload;
 mod problem;
-mod profiles;
 mod retry;
 mod ros_server;
 mod services;

@@ -5,21 +5,18 @@
 use super::calls_to_ros::{CallsToRos, NO_SERVER, WENT_AWAY};
 use super::counts::Counts;
 use super::problem::Problem;
-use super::profiles::{ask, offer};
 use super::retry::{Retry, Upheld, Wake};
 use super::services::{EndpointKey, listed, whose, written};
 use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint};
-use crate::engine::dds::NAMED_WITHIN;
 use crate::engine::endpoint::Profile;
 use crate::engine::gateway_state::GatewayState;
 use crate::names::{RosNode, ros_name_of};
-use crate::rmw_zenoh::key_hash;
 use driveline::service::Outbox;
 use driveline::{
     Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions,
 };
 use driveline_gateway::Ros2Server;
-use driveline_gateway::ros2::{Release, ServiceRule};
+use driveline_gateway::ros2::ServiceRule;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -126,7 +123,8 @@ impl RosServer {
         }
         let (calls, is_new) = (&self.calls, self.asking.get().is_none());
         let make = || {
-            ask(common, &calls.of, &RosNode::gateway(), &server, Arc::new(Arc::downgrade(calls)))
+            let answers = Arc::new(Arc::downgrade(calls));
+            common.transport(server.profile)?.ask(&calls.of, &RosNode::gateway(), &server, answers)
         };
         let kept = self.asking.keep(now, make);
         let what = || {
@@ -200,17 +198,18 @@ impl RosServer {
             return Ok(());
         }
         // The end keeps the name that it has now.
-        if server.profile == Profile::Dds
-            && server.node.is_none()
-            && self.asking.since().is_some_and(|since| now < since + NAMED_WITHIN)
+        let named_within = common.transport(server.profile)?.named_within();
+        if server.node.is_none()
+            && self.asking.since().is_some_and(|since| now < since + named_within)
         {
             return Ok(());
         }
         self.across.broke(now);
         let (calls, node) = (&self.calls, ros_name_of(server.node.as_ref(), &server.gid));
-        let kept = self
-            .across
-            .keep(now, || offer(to, common, &calls.of, &node, Arc::new(Arc::downgrade(calls))));
+        let kept = self.across.keep(now, || {
+            let requests = Arc::new(Arc::downgrade(calls));
+            common.transport(to)?.offer(&calls.of, &node, requests)
+        });
         kept.map_err(|why| {
             Problem::missing(&format!("it does not pass from {} to {to}", server.profile), why)
         })
@@ -312,14 +311,8 @@ fn unfit(common: &GatewayState, of: &Interface, server: &ServiceEndpoint) -> Res
             of.ros.dds()
         ));
     }
-    let ours = key_hash(of.hash, common.spec.release).unwrap_or_default();
-    if server.profile == Profile::Zenoh && server.hash != ours {
-        let release = if common.spec.release == Release::Humble { "humble" } else { "jazzy" };
-        return Err(format!(
-            "{who} has the type hash {}, and the known definition {ours}: have both use one \
-             definition, and set the node's release under `ros2:` (now `release: {release}`)",
-            server.hash
-        ));
+    match common.transport(server.profile)?.server_mismatch(of, server) {
+        Some(mismatch) => Err(format!("{who} {mismatch}")),
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -4,16 +4,20 @@
 mod config;
 mod discovery;
 mod endpoint;
+mod feed;
 mod inbox;
 mod neighbours;
 mod nodes;
 mod reconnect;
 mod routers;
-pub(super) mod service;
+mod service;
+mod transport;
+mod writer;
 
 pub(super) use config::UNANSWERED;
-pub(super) use endpoint::{Prepared, Reader, Writer, WriterConfig};
-pub(super) use inbox::Inbox;
+#[cfg(test)]
+pub(super) use feed::{GRACE, pieces};
+pub(super) use transport::{ZenohDiscovery, ZenohTransport};
 
 use super::endpoint::Changes;
 use super::error::GatewayError;

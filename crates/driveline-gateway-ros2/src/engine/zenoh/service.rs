@@ -2,16 +2,15 @@
 //! Ends of services, as in nodes on rmw_zenoh: `docs/protocols/ros2-services.md`, section 6.
 
 use super::endpoint::payload;
-use super::{Announced, text};
+use super::{Announced, Session, text};
 use crate::discovery_info::Gid;
-use crate::engine::gateway_state::GatewayState;
 use crate::engine::lock;
 use crate::engine::service::{
-    Answers, Asking, Cdr, Ended, Handed, Interface, Offered, Parts, Reply, RequestId, Requests,
-    ServiceEndpoint, qos,
+    Answers, Asking, Cdr, Ended, Handed, Interface, Offered, Parts, Reply, RequestId, Requests, qos,
 };
 use crate::names::RosNode;
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, key_hash, topic_key};
+use driveline_gateway::ros2;
 use driveline_types::service::cut_refusal;
 use driveline_types::{MonotonicNs, wall_offset_ns};
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
@@ -29,8 +28,12 @@ const DEPTH: u32 = 10;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Key and token of a service.
-fn place(common: &GatewayState, of: &Interface) -> Result<(String, TokenEndpoint), String> {
-    let hash = key_hash(of.hash, common.spec.release).ok_or_else(|| {
+fn place(
+    session: &Session,
+    release: ros2::Release,
+    of: &Interface,
+) -> Result<(String, TokenEndpoint), String> {
+    let hash = key_hash(of.hash, release).ok_or_else(|| {
         format!(
             "the definition of {} is not complete, so its hash is not known; name its packages \
              under `types`",
@@ -39,7 +42,7 @@ fn place(common: &GatewayState, of: &Interface) -> Result<(String, TokenEndpoint
     })?;
     let type_name = of.ros.dds();
     let qos = TokenQos { endpoint: qos(), keep_all: false, depth: DEPTH, ..TokenQos::default() };
-    let key = topic_key(common.spec.domain_id, of.service.as_str(), &type_name, &hash);
+    let key = topic_key(session.domain, of.service.as_str(), &type_name, &hash);
     Ok((key, TokenEndpoint { topic: format!("/{}", of.service), type_name, hash, qos }))
 }
 
@@ -67,13 +70,13 @@ impl Offered for ZenohOffered {
 
 /// Offers a service to nodes on rmw_zenoh, under the name of a node.
 pub(in crate::engine) fn offer(
-    common: &Arc<GatewayState>,
+    session: &Session,
+    release: ros2::Release,
     of: &Interface,
     node: &RosNode,
     requests: Arc<dyn Requests>,
 ) -> Result<Box<dyn Offered>, String> {
-    let session = common.zenoh()?;
-    let (key, endpoint) = place(common, of)?;
+    let (key, endpoint) = place(session, release, of)?;
     let declare = || {
         let reply_key = key.clone();
         let queryable =
@@ -143,14 +146,13 @@ struct ZenohAsking {
 /// Calls a server on rmw_zenoh, under the name of a node. The key alone selects the server: every
 /// session that offers the service.
 pub(in crate::engine) fn ask(
-    common: &Arc<GatewayState>,
+    session: &Session,
+    release: ros2::Release,
     of: &Interface,
     node: &RosNode,
-    _server: &ServiceEndpoint,
     answers: Arc<dyn Answers>,
 ) -> Result<Arc<dyn Asking>, String> {
-    let session = common.zenoh()?;
-    let (key, endpoint) = place(common, of)?;
+    let (key, endpoint) = place(session, release, of)?;
     let ((), announced) = session.announce(node, Kind::Client, endpoint, || Ok(()))?;
     let (gid, announced) = (announced.gid, Mutex::new(Some(announced)));
     Ok(Arc::new(ZenohAsking { session: session.session.clone(), key, answers, gid, announced }))
