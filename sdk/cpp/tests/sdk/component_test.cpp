@@ -90,7 +90,8 @@ TEST(Components, PassMessagesByPointerWithTheirOriginsAndReadOtherInputs) {
                                                                    << run.output;
     EXPECT_EQ(run.count("by value"), 0u) << run.output;
     EXPECT_EQ(run.count("shut down"), 1u) << run.output;
-    EXPECT_EQ(run.count("lane: lane: as noted"), 1u) << run.output;
+    EXPECT_EQ(run.count("lane: as noted"), 1u) << run.output;
+    EXPECT_EQ(run.count("lane: lane: "), 0u) << "its name once:\n" << run.output;
 }
 
 TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
