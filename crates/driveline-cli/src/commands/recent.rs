@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Time span of the live table.
 const WINDOW: Duration = Duration::from_secs(5);
-/// Label of figures over that span, in the table and in the line.
+/// Label of the live table.
 const MEANS: &str = "LAST 5 s, MEANS";
 /// Components that a line names where a graph has more than this.
 pub(super) const MAX_NAMED: usize = 5;
@@ -252,8 +252,13 @@ impl Recent {
         } else {
             format!("; worst, changed or slowest: {}", named.join(", "))
         };
-        let label = MEANS.to_lowercase();
-        format!("{label}: {} components, {rate:.0} calls/s, {trouble}{worst}", summary.stages.len())
+        // Lines with more time between them are of all that time.
+        let span = self.looks.back().zip(self.looks.front()).map(|(to, from)| to.0 - from.0);
+        let seconds = span.unwrap_or_default().max(WINDOW).as_secs_f64();
+        format!(
+            "last {seconds:.0} s, means: {} components, {rate:.0} calls/s, {trouble}{worst}",
+            summary.stages.len()
+        )
     }
 
     /// The table of the last seconds, in at most `rows` lines: of many components the worst.
@@ -421,7 +426,8 @@ mod tests {
         calls(&mut run, 7, 2, 1, false);
         recent.push(13 * S, &run.summary());
         let line = recent.line(&run.summary());
-        let named = "20 components, 182 calls/s, none in trouble; worst, changed or slowest: \
+        let named = "last 6 s, means: 20 components, 182 calls/s, none in trouble; \
+                     worst, changed or slowest: \
                      stage_003 (5.00 ms, before 1.00 ms), stage_004 (3.3/s, before 10.0/s), ";
         assert!(line.contains(named), "{line}");
         assert_eq!(changed(&recent, 5), None, "10/s and 8.3/s are much the same");
