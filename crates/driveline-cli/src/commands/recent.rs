@@ -231,7 +231,11 @@ impl Recent {
     /// Totals and the few worst components, for the line of a graph with many.
     pub(super) fn line(&self, summary: &Summary) -> String {
         let worst = self.worst(summary);
-        let rate: f64 = worst.iter().map(|(_, a)| a.rate).sum();
+        // Before the second look there is no rate.
+        let rate = (!worst.is_empty()).then(|| {
+            let sum: f64 = worst.iter().map(|(_, a)| a.rate).sum();
+            format!(", {sum:.0} calls/s")
+        });
         let troubled = worst.iter().filter(|(_, a)| a.is_trouble()).count();
         let one = |(stage, a): &(&str, Activity)| match (a.why(), a.processing_us) {
             (Some(why), _) => format!("{stage} ({why})"),
@@ -256,8 +260,9 @@ impl Recent {
         let span = self.looks.back().zip(self.looks.front()).map(|(to, from)| to.0 - from.0);
         let seconds = span.unwrap_or_default().max(WINDOW).as_secs_f64();
         format!(
-            "last {seconds:.0} s, means: {} components, {rate:.0} calls/s, {trouble}{worst}",
-            summary.stages.len()
+            "last {seconds:.0} s, means: {} components{}, {trouble}{worst}",
+            summary.stages.len(),
+            rate.unwrap_or_default()
         )
     }
 

@@ -824,6 +824,9 @@ fn a_component_that_hangs_in_its_first_call_was_called_and_did_not_return() {
     let pid = i32::try_from(rest.unwrap()["pid"].as_i64().unwrap()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert!(lines.by_ref().any(|l| l.contains("(module 'rest' is down")), "the run goes on");
+    let launcher = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(launcher, rustix::process::Signal::INT).unwrap();
     let out: String = lines.map(|l| l + "\n").collect();
     assert_eq!(child.0.wait().unwrap().code(), Some(4), "{out}");
     let line = "\nrelay did not return from its first call, on_trigger on sample 1 of 'a'\n";
