@@ -19,7 +19,7 @@ fn graph() -> String {
             let _ = writeln!(topics, "  m{m}/t{k}: {{{qos}}}");
         }
         let counter = format!(
-            "library: lib, class: Counter, outputs: {{count: m{m}/t0}}, parameters: {{limit: 50}}"
+            "library: lib, class: Counter, outputs: {{count: m{m}/t0}}, parameters: {{limit: 200}}"
         );
         let _ = writeln!(modules, "  m{m}:\n    components:\n      c{m}: {{{counter}}}");
         for k in 0..7 {
