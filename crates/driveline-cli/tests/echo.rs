@@ -7,6 +7,7 @@
     reason = "a test may stop at the first surprise"
 )]
 
+use driveline_msgs::{Header, PointCloud, PointXyzi};
 use driveline_rosidl::cdr::{self, ByteOrder};
 use driveline_rosidl::{Catalog, Text, Value, parse_msg};
 use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig};
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use zerocopy::IntoBytes;
 
 struct Domain(TempDir);
 
@@ -258,6 +260,39 @@ fn plain_types_and_protobuf_messages_are_read_by_their_schema() {
     let mut publisher = domain.keeping("boxes", Schema::protobuf("t.Box", definition));
     publish(&mut publisher, &[0x08, 0x96, 0x01, 0x12, 0x03, b'c', b'a', b'r']);
     assert_eq!(fields(&domain.echo(&["boxes", "--count", "1"])), "width: 150\nlabel: car\n---\n");
+}
+
+/// As a publisher of clouds writes it: the points begin at a multiple of 64 bytes.
+fn cloud(points: &[PointXyzi]) -> Vec<u8> {
+    let header = Header::new(7, "lidar", 3).unwrap();
+    let head = PointCloud::new::<PointXyzi>(header, points.len() as u32, 1).unwrap();
+    let mut payload = head.as_bytes().to_vec();
+    let all = PointCloud::payload_len::<PointXyzi>(points.len()).unwrap();
+    payload.resize(all - size_of_val(points), 0);
+    payload.extend_from_slice(points.as_bytes());
+    payload
+}
+
+#[test]
+fn of_a_point_cloud_the_used_fields_and_the_first_points_are_printed() {
+    let domain = Domain::new();
+    let mut publisher = domain.keeping("lidar/points", PointCloud::schema());
+    let point = |i: u16| PointXyzi { x: f32::from(i), y: -0.5, z: 2.0, intensity: 0.1 };
+    publish(&mut publisher, &cloud(&(0..100).map(point).collect::<Vec<_>>()));
+    let one = ["lidar/points", "--count", "1"];
+    let out = fields(&domain.echo(&one));
+    assert!(out.starts_with("frame_id: lidar\nsource_time_ns: 7\n"), "{out}");
+    assert!(out.lines().count() < 40 && !out.contains("data:"), "no bytes: {out}");
+    assert!(out.contains("name: x\n") && out.contains("max: 99.0\n"), "{out}");
+    let points = "points_in_all: 100\nfirst_points:\n- [0.0, -0.5, 2.0, 0.1]\n";
+    assert!(out.contains(points) && !out.contains("[3.0, "), "{out}");
+    let out = domain.echo(&[&one[..], &["--full"]].concat());
+    assert!(out.contains("\npoints:\n") && out.contains("- [99.0, -0.5, 2.0, 0.1]\n"), "{out}");
+    let out = domain.echo(&[&one[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let (all, first) = (&json["fields"]["points_in_all"], &json["fields"]["first_points"]);
+    assert_eq!((all, &first[1]), (&json!(100), &json!([1.0, -0.5, 2.0, 0.1])), "{json}");
+    assert_eq!(json["header"]["type"], "driveline/PointCloud");
 }
 
 #[test]

@@ -70,3 +70,26 @@ fn what_is_no_text_file_is_not_read() {
     std::fs::write(f.dir.path().join("g.yaml"), vec![b'#'; (4 << 20) + 1]).unwrap();
     finds(&f.load(), &[(0, "it is longer than", "")]);
 }
+
+#[test]
+fn variables_are_replaced_in_paths_of_other_graph_and_parameter_files() {
+    let more = "driveline: 1\nmodules:\n  more:\n    components:\n      maker: {library: \
+                libdemo.so, class: Maker}\n";
+    let with = |include: &str, parameters: &str| {
+        let keys = format!("name: comp\ninclude: ['{include}']\nparams_files: ['{parameters}']");
+        let main = SOUND.replace("name: comp", &keys);
+        let files = [("g.yaml", main.as_str()), ("m.yaml", more), ("p.yaml", "lane: {gain: 7}\n")];
+        Fixture::new(&files).load()
+    };
+    let g = sound(with("${DRIVELINE_TEST_NONE:-m}.yaml", "./${DRIVELINE_TEST_NONE:-p}.yaml"));
+    assert!(g.module("more").is_some(), "the file is included");
+    let lane = &g.module("perception").unwrap().components[0];
+    assert_eq!(lane.parameters["gain"], ParameterValue::Float(7.0));
+    for (path, message, help) in [
+        ("~/x.yaml", "`~` is not replaced", "write `${HOME}/x.yaml`"),
+        ("$DIR/x.yaml", "`$DIR` is not replaced", "write `${DIR}`"),
+        ("${DRIVELINE_TEST_NONE}/x.yaml", "no variable `DRIVELINE_TEST_NONE`", ":-default}"),
+    ] {
+        finds(&with(path, path), &[(3, message, help), (4, message, help)]);
+    }
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Components as the runtime sees them, in whatever language they are written.
 
-use crate::account::{Call, Record, Writer};
+use crate::account::{Call, Record, Writer, note_line};
 use crate::host::failures::Failures;
 use driveline::{
     CallbackGroup, CallbackHandle, CallbackOptions, Executor, ExecutorError, Invocation, Node,
@@ -190,7 +190,7 @@ impl Facts {
                 name: name.to_owned(),
                 text: text.to_owned(),
             }),
-            None => crate::host::output::print(format_args!("{}: {name}: {text}", self.component)),
+            None => crate::host::output::print(note_line(&self.component, name, text)),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::hung::Hung;
 use super::recent::{MAX_NAMED, Recent};
 use crate::text::{count, cut};
 use driveline_analyze::{Collector, SubscriptionSummary, Summary};
+use driveline_runtime::account::note_line;
 use driveline_terminal::figures::duration_us;
 use driveline_terminal::paragraphs;
 use driveline_terminal::screen::Screen;
@@ -157,7 +158,7 @@ impl Live {
 
     /// The whole table, at most as wide as `columns`.
     pub(crate) fn table(summary: &Summary, rate: Option<f64>, columns: usize) -> Vec<Line> {
-        let facts = summary.facts.iter().map(|f| fact(&f.component, &f.name, &f.text));
+        let facts = summary.facts.iter().map(|f| note_line(&f.component, &f.name, &f.text));
         let mut out = vec![];
         out.extend(
             wrapped(&head(summary, rate), columns)
@@ -237,15 +238,6 @@ impl Live {
         } else {
             format!("{} | {figures}", head(summary, rate))
         }
-    }
-}
-
-/// Formats a note of a component; its subject only if that is not the component itself.
-pub(super) fn fact(component: &str, name: &str, text: &str) -> String {
-    if component == name {
-        format!("{component}: {text}")
-    } else {
-        format!("{component}: {name}: {text}")
     }
 }
 
@@ -626,9 +618,21 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_names_its_component_once() {
-        assert_eq!(fact("detector", "detector", "YOLO"), "detector: YOLO");
-        assert_eq!(fact("front", "detector", "YOLO"), "front: detector: YOLO");
+    fn the_line_of_many_components_says_that_its_figures_are_means() {
+        let line = |n| {
+            let mut run = Collector::new(RunFacts::default());
+            for i in 0..n {
+                let stage = format!("stage_{i}");
+                run.add(&StageRecord { stage: &stage, ..StageRecord::default() });
+            }
+            Live::new(false, Duration::ZERO).line(&run.summary(), None)
+        };
+        assert!(
+            line(MANY + 1).contains(" | last 5 s, means: 9 components, none in trouble"),
+            "{}",
+            line(MANY + 1)
+        );
+        assert!(!line(MANY).contains("means"), "{}", line(MANY));
     }
 
     #[test]

@@ -3,15 +3,27 @@
 
 use super::figures;
 use super::live::{Line, TROUBLE};
+use crate::text::count;
 use driveline_analyze::{StageSummary, Summary};
 use driveline_terminal::figures::duration_us;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Time span of the live table.
 const WINDOW: Duration = Duration::from_secs(5);
+/// Label of the live table.
+const MEANS: &str = "LAST 5 s, MEANS";
 /// Components that a line names where a graph has more than this.
 pub(super) const MAX_NAMED: usize = 5;
+/// A component has changed if its rate or its processing time is at least this many times that of
+/// the run before, or at most that fraction of it.
+const CHANGED: f64 = 2.0;
+/// Fewest calls from which a rate or a mean is compared.
+const COMPARED_CALLS: f64 = 10.0;
+/// Smallest difference of mean processing times that counts as a change: below it, the scheduler
+/// of the machine makes the difference.
+const COMPARED_US: f64 = 1000.0;
 
 /// Counts of a component since the start of the run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +31,7 @@ struct Counts {
     runs: u64,
     failed: u64,
     missed: u64,
+    late: u64,
     transmission: (f64, f64),
     processing: (f64, f64),
 }
@@ -35,14 +48,46 @@ pub(super) struct Activity {
     pub(super) processing_us: Option<f64>,
     pub(super) failed: u64,
     pub(super) missed: u64,
+    /// Deadlines that its inputs and outputs missed.
+    pub(super) late: u64,
     /// It was called before, and not in the last seconds.
     pub(super) silent: bool,
+    /// Change since the time before the last seconds.
+    pub(super) changed: Option<Change>,
+}
+
+/// A figure that differs from that of the run before, and both values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Change {
+    /// Mean processing time, in microseconds.
+    Processing(f64, f64),
+    /// Calls per second.
+    Rate(f64, f64),
+}
+
+impl Change {
+    /// Returns how many times the larger value is the smaller one.
+    fn factor(self) -> f64 {
+        let (Self::Processing(before, now) | Self::Rate(before, now)) = self;
+        before.max(now) / before.min(now)
+    }
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::Processing(before, now) => {
+                write!(f, "{}, before {}", duration_us(now), duration_us(before))
+            }
+            Self::Rate(before, now) => write!(f, "{now:.1}/s, before {before:.1}/s"),
+        }
+    }
 }
 
 impl Activity {
-    /// Returns true if it needs attention.
+    /// Returns true if it needs attention. A change alone may be intended.
     fn is_trouble(&self) -> bool {
-        self.failed > 0 || self.missed > 0 || self.silent
+        self.failed > 0 || self.missed > 0 || self.late > 0 || self.silent
     }
 
     /// Returns the reason why it is listed, the worst first; `None` if it is only slow.
@@ -50,33 +95,82 @@ impl Activity {
         let why = [
             (self.failed > 0).then(|| format!("{} failed", self.failed)),
             (self.missed > 0).then(|| format!("{} missed", self.missed)),
+            (self.late > 0).then(|| format!("{} missed", count(self.late, "deadline"))),
             self.silent.then(|| "no calls".to_owned()),
+            self.changed.map(|change| change.to_string()),
         ];
         let why: Vec<String> = why.into_iter().flatten().collect();
         (!why.is_empty()).then(|| why.join(", "))
     }
 
-    /// Rank: failures, then missed samples, then silence, then slowness.
-    fn badness(&self) -> (u64, u64, bool, f64) {
-        (self.failed, self.missed, self.silent, self.processing_us.unwrap_or_default())
+    /// Returns the order of two components: failures, then missed samples, missed deadlines,
+    /// silence, change, and slowness; the worse first.
+    fn compare(&self, other: &Self) -> Ordering {
+        let counts = |a: &Self| (a.failed, a.missed, a.late, a.silent);
+        let change = |a: &Self| a.changed.map_or(0.0, Change::factor);
+        let slow = |a: &Self| a.processing_us.unwrap_or_default();
+        counts(other)
+            .cmp(&counts(self))
+            .then(change(other).total_cmp(&change(self)))
+            .then(slow(other).total_cmp(&slow(self)))
     }
 }
+
+/// Counts at a time of the run, by component.
+type Look = (Duration, BTreeMap<String, Counts>);
 
 /// Counts of the last seconds, one set a look.
 #[derive(Default)]
 pub(super) struct Recent {
-    looks: VecDeque<(Duration, BTreeMap<String, Counts>)>,
+    /// The first look of the run.
+    first: Option<Look>,
+    looks: VecDeque<Look>,
+}
+
+/// Change of a component between two spans of time, each with its seconds and counts; `None` if
+/// there is none or if one of the spans has too few calls.
+fn change((seconds, old): (f64, Counts), (now_seconds, new): (f64, Counts)) -> Option<Change> {
+    let differs = |before: f64, now: f64| before.max(now) >= CHANGED * before.min(now);
+    let (calls, now_calls) = (old.runs as f64, new.runs as f64);
+    let (rate, now_rate) = (calls / seconds, now_calls / now_seconds);
+    // Few calls of a slow timer vary by one.
+    let enough = calls >= COMPARED_CALLS && now_calls.max(rate * now_seconds) >= COMPARED_CALLS;
+    if !enough || now_calls == 0.0 {
+        return None;
+    }
+    let (before, now) = (old.processing.1 / old.processing.0, new.processing.1 / new.processing.0);
+    if differs(before, now) && (now - before).abs() >= COMPARED_US && before.min(now) > 0.0 {
+        return Some(Change::Processing(before, now));
+    }
+    differs(rate, now_rate).then_some(Change::Rate(rate, now_rate))
 }
 
 fn counts(s: &StageSummary, summary: &Summary) -> Counts {
     let inputs = summary.subscriptions.iter().filter(|i| i.stage == s.stage && i.triggers);
     let sum = |q: &driveline_analyze::Quantiles| (q.n as f64, q.n as f64 * q.mean);
+    let late = summary.deadlines.iter().filter(|d| d.stage == s.stage).map(|d| d.missed);
     Counts {
         runs: s.runs,
         failed: s.failed.saturating_add(s.failed_events),
         missed: inputs.map(|i| i.missed).fold(0, u64::saturating_add),
+        late: late.fold(0, u64::saturating_add),
         transmission: sum(&s.transmission_us),
         processing: sum(&s.processing_us),
+    }
+}
+
+impl Counts {
+    /// Returns the counts since `old`.
+    fn since(self, old: Self) -> Self {
+        let sums = |new: (f64, f64), old: (f64, f64)| (new.0 - old.0, new.1 - old.1);
+        Self {
+            runs: self.runs.saturating_sub(old.runs),
+            failed: self.failed.saturating_sub(old.failed),
+            missed: self.missed.saturating_sub(old.missed),
+            late: self.late.saturating_sub(old.late),
+            transmission: sums(self.transmission, old.transmission),
+            processing: sums(self.processing, old.processing),
+        }
     }
 }
 
@@ -85,7 +179,9 @@ impl Recent {
     /// than the window.
     pub(super) fn push(&mut self, now: Duration, summary: &Summary) {
         let all = summary.stages.iter().map(|s| (s.stage.clone(), counts(s, summary))).collect();
-        self.looks.push_back((now, all));
+        let all: Look = (now, all);
+        self.first.get_or_insert_with(|| all.clone());
+        self.looks.push_back(all);
         while self.looks.get(1).is_some_and(|(at, _)| now.saturating_sub(*at) >= WINDOW) {
             self.looks.pop_front();
         }
@@ -99,20 +195,28 @@ impl Recent {
             return None;
         }
         let (old, new) = (old.get(stage).copied().unwrap_or_default(), *new.get(stage)?);
-        let mean = |old: (f64, f64), new: (f64, f64)| {
-            let n = new.0 - old.0;
-            (n > 0.0).then(|| (new.1 - old.1) / n)
-        };
-        let runs = new.runs.saturating_sub(old.runs);
+        let recent = new.since(old);
+        let mean = |(n, sum): (f64, f64)| (n > 0.0).then(|| sum / n);
         Some(Activity {
-            rate: runs as f64 / seconds,
-            busy: ((new.processing.1 - old.processing.1) / 1e6 / seconds).max(0.0),
-            transmission_us: mean(old.transmission, new.transmission),
-            processing_us: mean(old.processing, new.processing),
-            failed: new.failed.saturating_sub(old.failed),
-            missed: new.missed.saturating_sub(old.missed),
-            silent: old.runs > 0 && runs == 0,
+            rate: recent.runs as f64 / seconds,
+            busy: (recent.processing.1 / 1e6 / seconds).max(0.0),
+            transmission_us: mean(recent.transmission),
+            processing_us: mean(recent.processing),
+            failed: recent.failed,
+            missed: recent.missed,
+            late: recent.late,
+            silent: old.runs > 0 && recent.runs == 0,
+            changed: self.before(stage).and_then(|before| change(before, (seconds, recent))),
         })
+    }
+
+    /// Seconds of the run before the window, and the counts of a component in that time. `None`
+    /// while that time is shorter than the window.
+    fn before(&self, stage: &str) -> Option<(f64, Counts)> {
+        let ((from, first), (to, old)) = (self.first.as_ref()?, self.looks.front()?);
+        let span = to.saturating_sub(*from);
+        let first = first.get(stage).copied().unwrap_or_default();
+        (span >= WINDOW).then_some((span.as_secs_f64(), old.get(stage)?.since(first)))
     }
 
     /// The components that call for attention most, the worst first.
@@ -120,25 +224,29 @@ impl Recent {
         let stages = summary.stages.iter();
         let mut all: Vec<_> =
             stages.filter_map(|s| Some((s.stage.as_str(), self.of(&s.stage)?))).collect();
-        let order = |a: &Activity, b: &Activity| {
-            let (a, b) = (a.badness(), b.badness());
-            (b.0, b.1, b.2).cmp(&(a.0, a.1, a.2)).then(b.3.total_cmp(&a.3))
-        };
-        all.sort_by(|a, b| order(&a.1, &b.1));
+        all.sort_by(|a, b| a.1.compare(&b.1));
         all
     }
 
     /// Totals and the few worst components, for the line of a graph with many.
     pub(super) fn line(&self, summary: &Summary) -> String {
         let worst = self.worst(summary);
-        let rate: f64 = worst.iter().map(|(_, a)| a.rate).sum();
+        // Before the second look there is no rate.
+        let rate = (!worst.is_empty()).then(|| {
+            let sum: f64 = worst.iter().map(|(_, a)| a.rate).sum();
+            format!(", {sum:.0} calls/s")
+        });
         let troubled = worst.iter().filter(|(_, a)| a.is_trouble()).count();
         let one = |(stage, a): &(&str, Activity)| match (a.why(), a.processing_us) {
             (Some(why), _) => format!("{stage} ({why})"),
             (None, Some(us)) => format!("{stage} {}", duration_us(us)),
             (None, None) => (*stage).to_owned(),
         };
-        let named: Vec<String> = worst.iter().take(MAX_NAMED).map(one).collect();
+        // The last place is for the slowest component, also where many are in trouble.
+        let (first, rest) = worst.split_at(worst.len().min(MAX_NAMED - 1));
+        let slow = |a: &Activity| a.processing_us.unwrap_or_default();
+        let slowest = rest.iter().max_by(|a, b| slow(&a.1).total_cmp(&slow(&b.1)));
+        let named: Vec<String> = first.iter().chain(slowest).map(one).collect();
         let trouble = match troubled {
             0 => "none in trouble".to_owned(),
             n => format!("{n} in trouble"),
@@ -146,9 +254,16 @@ impl Recent {
         let worst = if named.is_empty() {
             String::new()
         } else {
-            format!("; worst or slowest: {}", named.join(", "))
+            format!("; worst, changed or slowest: {}", named.join(", "))
         };
-        format!("{} components, {rate:.0} calls/s, {trouble}{worst}", summary.stages.len())
+        // Lines with more time between them are of all that time.
+        let span = self.looks.back().zip(self.looks.front()).map(|(to, from)| to.0 - from.0);
+        let seconds = span.unwrap_or_default().max(WINDOW).as_secs_f64();
+        format!(
+            "last {seconds:.0} s, means: {} components{}, {trouble}{worst}",
+            summary.stages.len(),
+            rate.unwrap_or_default()
+        )
     }
 
     /// The table of the last seconds, in at most `rows` lines: of many components the worst.
@@ -175,12 +290,13 @@ impl Recent {
                 us(a.transmission_us),
                 us(a.processing_us),
                 a.missed.to_string(),
+                a.late.to_string(),
                 a.failed.to_string(),
             ]
         });
         let head =
-            ["LAST 5 s, MEANS", "RATE", "BUSY", "TRANSMISSION", "PROCESSING", "MISSED", "FAILED"];
-        let narrow = ["LAST 5 s, MEANS", "RATE", "BUSY", "TRANSM.", "PROC.", "MISSED", "FAILED"];
+            [MEANS, "RATE", "BUSY", "TRANSMISSION", "PROCESSING", "MISSED", "LATE", "FAILED"];
+        let narrow = [MEANS, "RATE", "BUSY", "TRANSM.", "PROC.", "MISSED", "LATE", "FAILED"];
         let mut lines = figures::table(&head, &narrow, &[], cells.collect(), columns);
         let heads = lines.len().saturating_sub(shown.len());
         for (line, (_, activity)) in lines.iter_mut().skip(heads).zip(&shown) {
@@ -200,7 +316,7 @@ impl Recent {
 mod tests {
     use super::*;
     use driveline_analyze::{Collector, InputFacts, RunFacts, StageFacts, StageRecord};
-    use driveline_runtime::account::InputCounters;
+    use driveline_runtime::account::{InputCounters, Record};
     use driveline_types::{MonotonicNs, TopicName};
 
     fn topic() -> TopicName {
@@ -230,6 +346,12 @@ mod tests {
     fn misses(run: &mut Collector, i: usize, missed: u64) {
         let counters = InputCounters { received: 1, missed, ..InputCounters::default() };
         run.set_subscription(&format!("stage_{i:03}"), "in", topic().id(), counters);
+    }
+
+    fn late(run: &mut Collector, i: usize, deadlines_missed: u64) {
+        let stats = InputCounters { received: 1, deadlines_missed, ..InputCounters::default() };
+        let (component, input) = (format!("stage_{i:03}"), "in".to_owned());
+        run.take("m", &Record::Input { component, input, topic: topic().id(), stats });
     }
 
     const S: Duration = Duration::from_secs(1);
@@ -267,18 +389,55 @@ mod tests {
         calls(&mut run, 9, 1, 90, false);
         calls(&mut run, 42, 2, 1, true);
         misses(&mut run, 123, 17);
+        late(&mut run, 200, 3);
         recent.push(2 * S, &run.summary());
         let line = recent.line(&run.summary());
         assert!(line.len() < 300, "{line}");
-        assert!(line.starts_with("250 components, 999 calls/s, 3 in trouble; worst"), "{line}");
+        let totals = "last 5 s, means: 250 components, 999 calls/s, 4 in trouble; worst";
+        assert!(line.starts_with(totals), "{line}");
         let order = [
             "stage_042 (2 failed)",
             "stage_123 (17 missed)",
+            "stage_200 (3 deadlines missed)",
             "stage_077 (no calls)",
             "stage_009 18.8 ms",
         ];
         let places: Vec<_> = order.iter().map(|part| line.find(part)).collect();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {line}");
+        // Many others in trouble do not hide the slowest one.
+        (100..120).for_each(|i| misses(&mut run, i, 5));
+        recent.push(3 * S, &run.summary());
+        let line = recent.line(&run.summary());
+        assert!(line.len() < 300 && line.ends_with(", stage_009 18.8 ms"), "{line}");
+    }
+
+    #[test]
+    fn a_component_that_became_slower_or_rarer_is_named_with_both_values() {
+        let mut run = run(20);
+        let mut recent = Recent::default();
+        recent.push(S, &run.summary());
+        let all = |run: &mut Collector, but: &[usize]| {
+            (0..20).filter(|i| !but.contains(i)).for_each(|i| calls(run, i, 60, 1, false));
+        };
+        all(&mut run, &[7]);
+        calls(&mut run, 7, 5, 1, false);
+        recent.push(7 * S, &run.summary());
+        let changed = |recent: &Recent, i| recent.of(&format!("stage_{i:03}")).unwrap().changed;
+        assert!((0..20).all(|i| changed(&recent, i).is_none()), "there is no time before");
+        all(&mut run, &[3, 4, 5, 7]);
+        calls(&mut run, 3, 60, 5, false);
+        calls(&mut run, 4, 20, 1, false);
+        calls(&mut run, 5, 50, 1, false);
+        calls(&mut run, 7, 2, 1, false);
+        recent.push(13 * S, &run.summary());
+        let line = recent.line(&run.summary());
+        let named = "last 6 s, means: 20 components, 182 calls/s, none in trouble; \
+                     worst, changed or slowest: \
+                     stage_003 (5.00 ms, before 1.00 ms), stage_004 (3.3/s, before 10.0/s), ";
+        assert!(line.contains(named), "{line}");
+        assert_eq!(changed(&recent, 5), None, "10/s and 8.3/s are much the same");
+        assert_eq!(changed(&recent, 7), None, "five calls are too few to compare");
+        assert_eq!(line.matches("before").count(), 2, "{line}");
     }
 
     #[test]
@@ -289,10 +448,19 @@ mod tests {
         (0..250).for_each(|i| calls(&mut run, i, 4, 1, false));
         misses(&mut run, 123, 17);
         recent.push(2 * S, &run.summary());
+        late(&mut run, 9, 1);
+        recent.push(3 * S, &run.summary());
         let lines = recent.table(&run.summary(), 80, 20);
         assert!(lines.len() <= 20 && lines.iter().all(|l| l.text.chars().count() <= 80));
+        let words = |i: usize| lines[i].text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            words(0),
+            "LAST 5 s, MEANS RATE BUSY TRANSMISSION PROCESSING MISSED LATE FAILED"
+        );
+        assert_eq!(words(1), "stage_123 2.0/s 0 % - 1.00 ms 17 0 0");
+        assert_eq!(words(2), "stage_009 2.0/s 0 % - 1.00 ms 0 1 0");
         assert!(lines[1].text.starts_with("stage_123") && lines[1].style == TROUBLE);
-        assert!(lines[2].style.is_empty());
+        assert!(lines[2].style == TROUBLE && lines[3].style.is_empty());
         assert_eq!(lines.last().unwrap().text, "and 233 more, which are better");
     }
 }

@@ -5,7 +5,7 @@ use super::deployed::{Deployed, Prepared};
 use super::describer::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
-use super::live::{Live, fact};
+use super::live::Live;
 use super::other_runs;
 use super::rights;
 use crate::arguments::Run;
@@ -18,7 +18,7 @@ use driveline_analyze::{
 use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::ros2::Ros2GatewayConfig;
 use driveline_graph::{LoadOptions, Loaded, ResolvedGraph, load};
-use driveline_runtime::account::{Record, Usage};
+use driveline_runtime::account::{Record, Usage, note_line};
 use driveline_runtime::launch::control::{ClaimError, claim};
 use driveline_runtime::launch::{
     self, Death, Down, End, Event, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream,
@@ -709,7 +709,7 @@ impl<'a> Show<'a> {
 
     fn fact(&mut self, component: &str, name: &str, text: &str) {
         if !self.screen.json {
-            self.say(&fact(component, name, text));
+            self.say(&note_line(component, name, text));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::fixture::{Fixture, GRAPH};
 use crate::skipped::skipped;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Completes a command line in a shell, with the script that the command prints. In place of what a
@@ -58,6 +58,31 @@ fn the_tab_key_names_modules_and_parameters_in_bash_and_zsh() {
         let Some(shown) = completed(&f, "zsh", prepare, &call) else { return };
         assert!(shown.contains(names), "{line:?} in zsh: {shown}");
     }
+}
+
+/// Removes the directory of a domain when the test ends.
+struct Place(PathBuf);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn domains_of_this_user_are_names_for_the_tab_key() {
+    let name = format!("for-tab-{}", std::process::id());
+    let place = match driveline_shm::domain::prepare(Some(&name)) {
+        Ok(path) => Place(path),
+        Err(e) => return skipped("names of domains", &e.to_string(), "run it as a named user"),
+    };
+    let f = Fixture::new(GRAPH);
+    let names = || f.run(&["complete", "domains"]);
+    let has_it = |out: &str| out.lines().any(|line| line == name);
+    let (code, out, err) = names();
+    assert!(code == 0 && err.is_empty() && has_it(&out), "{name}: {out}{err}");
+    drop(place);
+    assert!(!has_it(&names().1), "its directory is gone");
 }
 
 #[test]

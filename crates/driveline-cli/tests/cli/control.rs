@@ -69,6 +69,8 @@ fn a_run_is_shown_is_healthy_and_ends_in_good_order_when_it_is_stopped() {
     // For the Tab key, without a graph file.
     assert_eq!(f.run(&["complete", "modules"]).1, "rest\nsource\n");
     assert!(f.run(&["complete", "parameters"]).1.contains("counter.limit\n"));
+    // A process that is too busy to answer at once is not in the first answer.
+    assert_eq!(f.asked(&["complete", "topics"], &["a\n", "b\n"]).1, "a\nb\n");
 
     let (code, out, err) = f.run(&["stop", "--timeout", "60"]);
     assert_eq!(

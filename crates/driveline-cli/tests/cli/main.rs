@@ -8,6 +8,7 @@ mod doctor;
 mod files;
 mod fixture;
 mod health;
+mod large;
 mod modes;
 mod runs;
 #[path = "../../../../tools/skipped.rs"]

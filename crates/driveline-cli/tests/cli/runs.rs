@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs, what is seen of them from outside, and how they end.
 
-use crate::fixture::{Background, Fixture, GRAPH};
+use crate::fixture::{Background, Fixture, GRAPH, host};
 use driveline::{Context, ContextOptions, PublisherOptions, Reach};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -131,6 +131,29 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_reported_at_the_end() {
             .unwrap()
             .contains("Calls failed in this run.")
     );
+}
+
+/// A host that prints before it runs a module, as a component may.
+#[test]
+fn what_modules_print_cannot_turn_the_direction_of_a_line() {
+    let f = Fixture::new(GRAPH);
+    let prints = "printf 'left\u{202e}right\\n'; printf 'a\u{202e}b\\n' >&2";
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = run ] && {{ {prints}; }}\nexec '{}' \"$@\"\n",
+        host().display()
+    );
+    // A file that this process holds open for writing cannot be started.
+    let write = ["-c", r#"printf '%s' "$1" > "$0" && chmod 755 "$0""#];
+    let made = Command::new("sh").args(write).arg(f.path("host")).arg(text).status().unwrap();
+    assert!(made.success());
+    let mut command = f.command(&["run", "g.yaml"]);
+    let Output { status, stdout, stderr } =
+        command.env("DRIVELINE_HOST", f.path("host")).output().unwrap();
+    let (out, err) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    assert_eq!(status.code(), Some(0), "{out}{err}");
+    assert!(out.contains("rest      | left\u{fffd}right\n"), "{out}");
+    assert!(err.contains("rest      | a\u{fffd}b\n"), "{err}");
+    assert!(!out.contains('\u{202e}') && !err.contains('\u{202e}'), "{out}{err}");
 }
 
 /// A relay that keeps the last two of the samples that it may hold.
@@ -785,6 +808,31 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
         "{html}"
     );
     assert!(!html.contains("Every sample that was to be worked on was worked on."), "{html}");
+}
+
+#[test]
+fn a_component_that_hangs_in_its_first_call_was_called_and_did_not_return() {
+    let f = Fixture::new(GRAPH);
+    let settings = ["--set", "relay.hang_on=1", "--set", "counter.limit=0", "--interval", "1"];
+    let mut command = f.command(&[&["run", "g.yaml"], &settings[..]].concat());
+    let mut child =
+        Background(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let hangs = "no result from relay for ";
+    assert!(lines.by_ref().any(|l| l.starts_with(hangs)), "it is shown while it hangs");
+    let status = f.json(&["status", "--json"]);
+    let rest = status["processes"].as_array().unwrap().iter().find(|p| p["name"] == "rest");
+    let pid = i32::try_from(rest.unwrap()["pid"].as_i64().unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert!(lines.by_ref().any(|l| l.contains("(module 'rest' is down")), "the run goes on");
+    let launcher = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(launcher, rustix::process::Signal::INT).unwrap();
+    let out: String = lines.map(|l| l + "\n").collect();
+    assert_eq!(child.0.wait().unwrap().code(), Some(4), "{out}");
+    let line = "\nrelay did not return from its first call, on_trigger on sample 1 of 'a'\n";
+    assert!(out.contains(line), "{out}");
+    assert!(!out.contains("relay was never called"), "{out}");
 }
 
 /// A run without an end in good order, whose report is written: how it ended.

@@ -337,6 +337,16 @@ pub struct HeldEnd {
 /// takes at most six bytes for each of its own.
 const LONGEST_TEXT: usize = 8 * 1024;
 
+/// Formats a note of a component for people; its subject only if that is not the component itself.
+#[must_use]
+pub fn note_line(component: &str, subject: &str, text: &str) -> String {
+    if component == subject {
+        format!("{component}: {text}")
+    } else {
+        format!("{component}: {subject}: {text}")
+    }
+}
+
 impl Record {
     /// Cuts the text and appends its original length.
     pub(crate) fn shortened(mut self) -> Self {

@@ -276,3 +276,9 @@ proptest! {
         prop_assert_eq!(records, vec![Record::Ready, Record::Lost { callbacks: 3, others: 0 }]);
     }
 }
+
+#[test]
+fn a_note_names_its_component_once() {
+    assert_eq!(note_line("detector", "detector", "YOLO"), "detector: YOLO");
+    assert_eq!(note_line("front", "detector", "YOLO"), "front: detector: YOLO");
+}

@@ -20,11 +20,13 @@ struct Run {
     }
 };
 
-Run host(const std::vector<std::string>& arguments, const std::string& program = SDK_HOST) {
+Run host(const std::vector<std::string>& arguments, const std::string& program = SDK_HOST,
+         std::vector<std::string> environment = {}) {
     const test::Directory directory;
     std::vector<std::string> command{program};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    test::Child child(command, {"DRIVELINE_DOMAIN_DIR=" + directory / "domain"});
+    environment.push_back("DRIVELINE_DOMAIN_DIR=" + directory / "domain");
+    test::Child child(command, environment);
     Run run{0, child.output()};
     run.status = child.status;
     return run;
@@ -90,7 +92,8 @@ TEST(Components, PassMessagesByPointerWithTheirOriginsAndReadOtherInputs) {
                                                                    << run.output;
     EXPECT_EQ(run.count("by value"), 0u) << run.output;
     EXPECT_EQ(run.count("shut down"), 1u) << run.output;
-    EXPECT_EQ(run.count("lane: lane: as noted"), 1u) << run.output;
+    EXPECT_EQ(run.count("lane: as noted"), 1u) << run.output;
+    EXPECT_EQ(run.count("lane: lane: "), 0u) << "its name once:\n" << run.output;
 }
 
 TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
@@ -118,6 +121,38 @@ TEST(Components, ThatThrowNothingReadableAreReportedAndStayInService) {
     EXPECT_EQ(run.count("Odd: timer failed: cut\\0off"), 1u) << run.output;
     EXPECT_EQ(run.count("left\uFFFDrightzero\\0byte"), 1u) << run.output;
     EXPECT_EQ(run.count("\u202e"), 0u) << "nothing turns the line around";
+}
+
+// Under the launcher, which must not take the end for a call of exit().
+TEST(Components, WhoseInitFailsWithMegabytesOfTextAreTheReasonOfTheEnd) {
+    const test::Directory directory;
+    const std::string file = directory / "graph.yaml";
+    std::ofstream(file) << "driveline: 1\nmodules:\n  all:\n    components:\n      odd:\n"
+                        << library << "        class: Odd\n"
+                        << "        parameters: {init_error: 3145728}\n";
+    const auto run =
+        host({"run", file}, DRIVELINE_TOOL, {std::string("DRIVELINE_HOST=") + SDK_HOST});
+    EXPECT_EQ(run.status, 4) << run.output;
+    EXPECT_EQ(run.count("while starting: component 'odd' cannot start: "), 1u) << run.output;
+    EXPECT_GE(run.count("eeeeeeee… (cut; 31457"), 1u) << run.output;
+    EXPECT_EQ(run.count("exit()"), 0u) << run.output;
+    EXPECT_LT(run.output.size(), 100'000u) << "the rest is left out";
+}
+
+// Once with the log, and once without it.
+TEST(Components, RunAllTheSameWhereTheirScheduleIsRefusedAndThatIsReportedOnce) {
+    const test::Directory directory;
+    const std::string file = directory / "graph.yaml";
+    std::ofstream(file) << "driveline: 1\nmodules:\n  all:\n"
+                        << "    executors: {main: {schedule: {cpus: [1000]}}}\n"
+                        << "    components:\n      odd:\n"
+                        << library << "        class: Odd\n";
+    for (const char* log : {"DRIVELINE_LOG=warn", "DRIVELINE_LOG=off"}) {
+        const auto run = host({"run", "--graph", file, "--module", "all"}, SDK_HOST, {log});
+        EXPECT_EQ(run.status, 0) << run.output;
+        EXPECT_EQ(run.count("thread main/0: "), 1u) << log << "\n" << run.output;
+        EXPECT_EQ(run.count("refused: CPUs [1000]: "), 1u) << log << "\n" << run.output;
+    }
 }
 
 TEST(Libraries, WhoseInitialisersThrowEndTheHostInGoodOrder) {

@@ -412,3 +412,126 @@ fn published_figures_are_compared_with_existing_systems() {
         }
     }
 }
+
+/// A published system, and the systems here that a reader may compare with it.
+struct Pairing {
+    experiments: &'static [&'static str],
+    /// Beginning of its name in the scenarios.
+    system: &'static str,
+    /// The best counterpart first; none if this system, or one like it, does not run here.
+    peers: &'static [&'static str],
+    /// Beginning of the words that say how a counterpart other than Driveline differs.
+    here: Option<&'static str>,
+}
+
+/// Without rclcpp, executor and conversion, a faster row says nothing about the middleware.
+const BARE_DDS: Option<&str> = Some("bare DDS, without rclcpp");
+/// The published protocol polls for new samples, the implementation here waits on a futex.
+const BLOCKS: Option<&str> = Some("blocks here, polls there");
+
+/// Driveline is a counterpart as the denominator of a ratio, or with a workload of the same shape.
+#[rustfmt::skip]
+const PAIRINGS: &[Pairing] = &[
+    // Cyber RT and rclcpp are not installed.
+    Pairing { experiments: &["W9"], system: "Cyber RT ", peers: &[], here: None },
+    Pairing { experiments: &["F"], system: "CyberRT", peers: &[], here: None },
+    Pairing { experiments: &["F"], system: "ROS 2 intra", peers: &[], here: None },
+    // Zero copy there, so never a transport over sockets here.
+    Pairing {
+        experiments: &["S1", "S2"], system: "Fast DDS, zero-copy, through ROS 2",
+        peers: &["fastdds/data_sharing", "fastdds/shm"], here: BARE_DDS,
+    },
+    Pairing {
+        experiments: &["S7"], system: "Autoware, Fast DDS zero-copy, through ROS 2",
+        peers: &["fastdds/data_sharing", "fastdds/shm"], here: BARE_DDS,
+    },
+    Pairing {
+        experiments: &["S1", "S2"], system: "Zenoh, through ROS 2",
+        peers: &["zenoh/shm", "zenoh/shm_implicit"], here: Some("bare Zenoh, without rclcpp"),
+    },
+    Pairing {
+        experiments: &["S1", "S2", "S3"], system: "SIM",
+        peers: &["as_published/sim", "driveline"], here: BLOCKS,
+    },
+    // The authors add up costs of single links: no run of Driveline is the same.
+    Pairing {
+        experiments: &["S7"], system: "SIM on all edges, projected by the authors",
+        peers: &["as_published/sim"], here: BLOCKS,
+    },
+    // Measured with ddsperf without tuning, so without rclcpp too.
+    Pairing {
+        experiments: &["B1"], system: "Cyclone DDS",
+        peers: &["cyclonedds/udp_default"], here: None,
+    },
+    // Of the peers, none runs in containers.
+    Pairing { experiments: &["B1C"], system: "Cyclone DDS", peers: &[], here: None },
+    Pairing {
+        experiments: &["B2"], system: "ROS 2 with Cyclone DDS",
+        peers: &["cyclonedds/udp_default"], here: BARE_DDS,
+    },
+    Pairing {
+        experiments: &["B3"], system: "Autoware on ROS 2", peers: &["driveline"], here: None,
+    },
+    Pairing {
+        experiments: &["F"], system: "FastCycle",
+        peers: &["as_published/fastcycle", "driveline"], here: None,
+    },
+    Pairing { experiments: &["F"], system: "ROS 1 intra", peers: &["ros1/intra"], here: None },
+    // The default of roscpp, and its option without Nagle's algorithm.
+    Pairing {
+        experiments: &["F"], system: "ROS 1 inter", peers: &["ros1/tcp_nagle", "ros1/tcp"],
+        here: None,
+    },
+    // The authors describe this DDS as sockets, and name Fast DDS.
+    Pairing {
+        experiments: &["F"], system: "ROS 2 inter", peers: &["fastdds/udp"], here: BARE_DDS,
+    },
+    // Executors of the reference system, on the same graph.
+    Pairing { experiments: &["refsys"], system: "ROS 2 ", peers: &["driveline"], here: None },
+];
+
+/// Pairing of a published row: of all that fit, the longest name.
+fn pairing(experiment: &str, system: &str) -> Option<&'static Pairing> {
+    let fits = |p: &&Pairing| p.experiments.contains(&experiment) && system.starts_with(p.system);
+    PAIRINGS.iter().filter(fits).max_by_key(|p| p.system.len())
+}
+
+#[test]
+fn published_figures_stand_next_to_the_systems_that_the_papers_measured() {
+    let mut wrong = Vec::new();
+    let mut used = BTreeSet::new();
+    for b in builtin() {
+        for row in scenario::load(b.id).unwrap().published {
+            let place = format!("{}: {} ({}) next to {:?}", b.id, row.system, row.on, row.beside);
+            let Some(known) = pairing(b.id, &row.system) else {
+                wrong.push(format!("{place}: no pairing is known"));
+                continue;
+            };
+            let Some(peer) = row.beside.as_deref() else { continue };
+            used.insert((b.id, known.system, peer.to_owned()));
+            if !known.peers.contains(&peer) {
+                wrong.push(format!("{place}: only next to {:?}", known.peers));
+            }
+            let words = known.here.filter(|_| peer != "driveline").unwrap_or_default();
+            if !row.here.as_deref().unwrap_or_default().starts_with(words) {
+                wrong.push(format!("{place}: say {words:?}"));
+            }
+            // No peer runs in a container, and no scenario is for aarch64.
+            if row.on.contains("container") || row.on.contains("aarch64") {
+                wrong.push(format!("{place}: no run here is like that"));
+            }
+            if b.id == "B1" && row.reliability != Some(scenario::ReliabilitySpec::BestEffort) {
+                wrong.push(format!("{place}: published best effort"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Each published system stands next to its best counterpart.
+    for p in PAIRINGS {
+        let Some(&best) = p.peers.first() else { continue };
+        for &experiment in p.experiments {
+            let is_used = used.contains(&(experiment, p.system, best.to_owned()));
+            assert!(is_used, "{experiment}: {} is not next to {best}", p.system);
+        }
+    }
+}

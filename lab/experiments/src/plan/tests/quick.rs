@@ -97,3 +97,23 @@ fn every_quick_cell_that_compares_has_driveline_and_two_or_three_others() {
     let few = FEW.iter().filter(|(id, ..)| *id != "B1C" || !no_containers);
     assert_eq!(used, few.collect(), "an exception that is none");
 }
+
+#[test]
+fn quick_cells_of_a_paper_have_the_systems_that_it_measured() {
+    // The paper measures its own protocol, Fast DDS with zero copy, and Zenoh.
+    let sim = ["as_published/sim", "driveline", "fastdds/data_sharing", "zenoh/shm"];
+    for id in ["S1", "S2"] {
+        let placement = Placement::automatic(vec![0, 1]);
+        let scenario = scenario::load(id).unwrap();
+        let e = plan(&scenario, Extent::Quick, &real_peers(), &placement).unwrap();
+        let mut cells: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for c in e.cases.iter().filter(|c| c.role == Role::Measured) {
+            cells.entry(&c.cell).or_default().insert(c.system.to_string());
+        }
+        // One reader and ten.
+        assert_eq!(cells.len(), 2, "{id}: {cells:?}");
+        for (cell, systems) in cells {
+            assert_eq!(systems, sim.map(str::to_owned).into(), "{id} · {cell}");
+        }
+    }
+}
