@@ -3,24 +3,52 @@ set(DRIVELINE_COMPONENTS_MAP "${CMAKE_CURRENT_LIST_DIR}/components.map")
 
 # driveline_add_messages(NAME PROTO... [IMPORT_DIRS DIR...])
 # A shared library with the C++ code of .proto files, which component libraries link to. Protobuf
-# accepts the code of one file once in a process, so it must be in no component library. Headers are
-# included by the files' paths below the first of IMPORT_DIRS that they lie in; without any, below
-# the current source directory.
+# accepts the code of one file once in a process, so it must be in no component library. A header is
+# included by the path of its file below the first of IMPORT_DIRS that has it, or else below the
+# current source directory.
 function(driveline_add_messages name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "IMPORT_DIRS")
     if(NOT arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "driveline_add_messages(${name}): name at least one .proto file")
     endif()
     find_package(Protobuf REQUIRED)
-    if(NOT arg_IMPORT_DIRS)
-        set(arg_IMPORT_DIRS "${CMAKE_CURRENT_SOURCE_DIR}")
-    endif()
-    list(TRANSFORM arg_IMPORT_DIRS REPLACE "^([^/].*)$" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
+    # Not protobuf_generate(): it expects every file at its path below the current source directory.
+    set(directories)
+    set(import_paths)
+    foreach(directory IN LISTS arg_IMPORT_DIRS ITEMS "${CMAKE_CURRENT_SOURCE_DIR}")
+        get_filename_component(directory "${directory}" ABSOLUTE)
+        list(APPEND directories "${directory}")
+        list(APPEND import_paths "--proto_path=${directory}")
+    endforeach()
     set(generated "${CMAKE_CURRENT_BINARY_DIR}/${name}")
     file(MAKE_DIRECTORY "${generated}")
-    add_library(${name} SHARED ${arg_UNPARSED_ARGUMENTS})
-    protobuf_generate(TARGET ${name} LANGUAGE cpp IMPORT_DIRS ${arg_IMPORT_DIRS}
-        PROTOC_OUT_DIR "${generated}")
+    set(sources)
+    foreach(proto IN LISTS arg_UNPARSED_ARGUMENTS)
+        get_filename_component(path "${proto}" ABSOLUTE)
+        set(stem)
+        foreach(directory IN LISTS directories)
+            cmake_path(IS_PREFIX directory "${path}" inside)
+            if(inside)
+                file(RELATIVE_PATH stem "${directory}" "${path}")
+                string(REGEX REPLACE "\\.proto$" "" stem "${stem}")
+                break()
+            endif()
+        endforeach()
+        if(NOT stem)
+            list(JOIN directories ", " places)
+            message(FATAL_ERROR
+                "driveline_add_messages(${name}): ${path} lies below none of ${places}: "
+                "name its directory in IMPORT_DIRS")
+        endif()
+        set(code "${generated}/${stem}.pb.cc" "${generated}/${stem}.pb.h")
+        add_custom_command(OUTPUT ${code}
+            COMMAND protobuf::protoc "--cpp_out=${generated}" ${import_paths} "${path}"
+            DEPENDS "${path}" protobuf::protoc
+            COMMENT "C++ code of ${proto}"
+            VERBATIM)
+        list(APPEND sources "${path}" ${code})
+    endforeach()
+    add_library(${name} SHARED ${sources})
     target_include_directories(${name} SYSTEM PUBLIC "$<BUILD_INTERFACE:${generated}>")
     target_compile_features(${name} PUBLIC cxx_std_20)
     target_link_libraries(${name} PUBLIC protobuf::libprotobuf)

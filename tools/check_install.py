@@ -7,7 +7,9 @@
    with pkg-config. The installed tool describes the library and validates the graph.
 3. Builds the program in docs/cpp.md with its CMake project, and runs it without a server of the
    service that it calls.
-4. Builds examples/first_component against the prefix. The installed host runs it.
+4. Builds two component libraries that share messages with the CMake code in docs/cpp.md, and runs
+   both in one module.
+5. Builds examples/first_component against the prefix. The installed host runs it.
 
 Usage: check_install.py [BUILD]    after `make build`
 """
@@ -25,6 +27,12 @@ PREFIX = BUILD / "prefix"
 WORK = BUILD / "readme-example"
 BEGIN, END = "<!-- example:begin -->", "<!-- example:end -->"
 PROGRAM_BEGIN, PROGRAM_END = "<!-- program:begin -->", "<!-- program:end -->"
+MESSAGES_BEGIN, MESSAGES_END = "<!-- messages:begin -->", "<!-- messages:end -->"
+# A directory of messages besides those of the page.
+MORE_MESSAGES = """
+driveline_add_messages(more_msgs messages/elsewhere/third.proto IMPORT_DIRS messages)
+target_link_libraries(second PRIVATE more_msgs)
+"""
 MAX_LINES = 20
 
 
@@ -94,6 +102,40 @@ def check_program(folder):
         raise CheckError(
             f"the program in docs/cpp.md ended with {done.returncode} and said {done.stderr!r}"
         )
+
+
+def messages(page):
+    """CMake project of libraries that share messages: docs/cpp.md's block and MORE_MESSAGES."""
+    block = blocks(page, "docs/cpp.md", MESSAGES_BEGIN, MESSAGES_END, ("cmake",))["cmake"]
+    head = "cmake_minimum_required(VERSION 3.25)\nproject(messages LANGUAGES CXX)\n"
+    return head + block + MORE_MESSAGES
+
+
+def check_messages(folder):
+    """Builds two component libraries that share messages, and runs a module of both to its end."""
+    shutil.copytree(ROOT / "sdk/cpp/tests/install", folder)
+    (folder / "CMakeLists.txt").write_text(messages((ROOT / "docs/cpp.md").read_text()))
+    configure = ("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja")
+    run(*configure, f"-DCMAKE_PREFIX_PATH={PREFIX}", stdout=subprocess.DEVNULL)
+    run("cmake", "--build", folder / "build")
+    environment = os.environ | {
+        "DRIVELINE_COMPONENT_PATH": str(folder / "build"),
+        "DRIVELINE_DOMAIN_DIR": str(folder / "domain"),
+    }
+    tool, graph = PREFIX / "bin/driveline", folder / "graph.yaml"
+    run(tool, "validate", graph, env=environment)
+    said = run(
+        tool,
+        "run",
+        graph,
+        "--report",
+        folder / "report",
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if "number 5, square 25, three libraries" not in said:
+        raise CheckError(f"`second` did not print the last message of `first`:\n{said}")
 
 
 def check_shared():
@@ -169,6 +211,7 @@ def main():
     )
 
     check_program(WORK / "asker")
+    check_messages(WORK / "messages")
 
     # A whole project that finds its prefix. The installed host runs it.
     project = WORK / "first_component"

@@ -3,13 +3,7 @@
 // stops safely. Which of the components work says the mode of the graph.
 #include <algorithm>
 
-#include <driveline/driveline.hpp>
-
-struct Command {
-    std::uint64_t number;
-    double speed;
-};
-DRIVELINE_PLAIN(Command, "demo/Command", number, speed);
+#include "command.hpp"
 
 /// Publishes pictures, or what stands for them here.
 class Camera : public driveline::Component {

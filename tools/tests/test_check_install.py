@@ -9,11 +9,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from check_install import (  # noqa: E402
     BEGIN,
     END,
+    MESSAGES_BEGIN,
+    MESSAGES_END,
     PROGRAM_BEGIN,
     PROGRAM_END,
     ROOT,
     CheckError,
     example,
+    messages,
     program,
 )
 
@@ -55,6 +58,12 @@ class Example(unittest.TestCase):
         )
         with self.assertRaises(CheckError):
             program(f"{PROGRAM_BEGIN}```cpp\n```{PROGRAM_END}")
+
+    def test_the_messages_of_the_page_are_taken(self):
+        page = (ROOT / "docs/cpp.md").read_text(encoding="utf-8")
+        self.assertIn("driveline_add_messages(my_msgs", messages(page))
+        with self.assertRaises(CheckError):
+            messages(f"{MESSAGES_BEGIN}```cpp\n```{MESSAGES_END}")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class Detector : public driveline::Component {
         detector_ = make_vehicle_detector(options);
         // Is in the report next to the figures.
         add_run_note("detector", detector_->name());
-        log_info("detector: ", detector_->name());
+        log_info("runs ", detector_->name());
         return {};
     }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frame_source.hpp"
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/videoio.hpp>
@@ -209,6 +212,67 @@ TEST(FrameSource, PicturesAreTurnedAsTheirFileSays) {
         EXPECT_TRUE(is(200, 40, {255, 255, 255})) << "white above right";
         EXPECT_TRUE(is(40, 280, {0, 0, 255})) << "red below left";
         EXPECT_TRUE(is(200, 280, {255, 0, 0})) << "blue below right";
+    }
+}
+
+// The matrix of a track's header is (a b u; c d v; x y w), with a, b, c and d in 16.16 bits.
+std::string with_matrix(std::string mp4, const std::array<int, 4>& abcd) {
+    const std::size_t matrix = mp4.find("tkhd") + 4 + 40;
+    const std::array<std::size_t, 4> entries{0, 1, 3, 4};
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        const std::string value{static_cast<char>(abcd[i] < 0 ? -1 : 0), static_cast<char>(abcd[i]),
+                                '\0', '\0'};
+        mp4.replace(matrix + 4 * entries[i], 4, value);
+    }
+    return mp4;
+}
+
+// The stored picture has red and lime above, blue and white below.
+TEST(FrameSource, PicturesAreTurnedByEachRightAngle) {
+    std::ifstream in(test_video("portrait.mp4"), std::ios::binary);
+    const std::string portrait((std::istreambuf_iterator<char>(in)), {});
+    const ScratchFolder scratch;
+    const cv::Vec3i red(0, 0, 255);
+    const cv::Vec3i lime(0, 255, 0);
+    const cv::Vec3i blue(255, 0, 0);
+    const cv::Vec3i white(255, 255, 255);
+    struct Case {
+        int degrees;  // clockwise
+        std::array<int, 4> matrix;
+        std::array<cv::Vec3i, 4> corners;  // above left and right, below left and right
+    };
+    for (const auto& [degrees, matrix, corners] :
+         {Case{0, {1, 0, 0, 1}, {red, lime, blue, white}},
+          {90, {0, 1, -1, 0}, {blue, red, white, lime}},
+          {180, {-1, 0, 0, -1}, {white, blue, lime, red}},
+          {270, {0, -1, 1, 0}, {lime, white, red, blue}}}) {
+        std::ofstream(scratch.file("turned.mp4"), std::ios::binary | std::ios::trunc)
+            << with_matrix(portrait, matrix);
+        const auto source = open_frame_source(scratch.file("turned.mp4"));
+        const cv::Size size = degrees % 180 == 0 ? cv::Size(320, 240) : cv::Size(240, 320);
+        ASSERT_EQ(source->size(), size) << degrees;
+        cv::Mat frame;
+        for (int i = 0; i < 3; ++i) {
+            ASSERT_EQ(source->next(frame), FrameStatus::frame) << degrees;
+            for (std::size_t corner = 0; corner < 4; ++corner) {
+                const int x = corner % 2 == 0 ? 40 : size.width - 40;
+                const int y = corner < 2 ? 40 : size.height - 40;
+                const cv::Vec3i seen(frame.at<cv::Vec3b>(y, x));
+                EXPECT_LT(cv::norm(seen - corners[corner]), 30.0)
+                    << degrees << " degrees, corner " << corner << " of frame " << i;
+            }
+        }
+    }
+}
+
+// The container's duration is that of the sound and says nothing of the frames.
+TEST(FrameSource, LongerSoundIsNoDamage) {
+    for (const char* name : {"longer_audio.mkv", "longer_audio.ts"}) {
+        const auto source = open_frame_source(test_video(name));
+        EXPECT_EQ(source->size(), cv::Size(160, 120)) << name;
+        EXPECT_EQ(count_frames(*source), 25) << name;
+        EXPECT_EQ(source->error(), "") << name;
+        EXPECT_EQ(source->frame_time_ns(), 24 * 40'000'000) << name;
     }
 }
 

@@ -117,17 +117,17 @@ TEST(LaneDetector, SeamsBetweenSlabsAreNoMarkings) {
 
 // Pictures that show no road: none of the lines that can be laid through their edges is a marking.
 TEST(LaneDetector, PicturesWithoutARoadHaveNoLane) {
-    cv::RNG rng(7);
+    cv::RNG rng(18);
     LaneDetector detector;
     int lines = 0;
     int pictures = 0;
     const auto look = [&](const cv::Mat& image) {
         const LaneEstimate lanes = detector.detect(image);
-        EXPECT_FALSE(lanes.left.valid && lanes.right.valid) << "picture " << pictures;
+        EXPECT_FALSE(lanes.left.valid || lanes.right.valid) << "picture " << pictures;
         lines += (lanes.left.valid ? 1 : 0) + (lanes.right.valid ? 1 : 0);
         ++pictures;
     };
-    for (int n = 0; n < 20; ++n) {
+    for (int n = 0; n < 40; ++n) {
         for (const cv::Size size : {cv::Size(960, 540), cv::Size(540, 960)}) {
             cv::Mat clouds(size, CV_32F, cv::Scalar(120));
             for (int scale = 4; scale < 200; scale *= 2) {
@@ -165,7 +165,7 @@ TEST(LaneDetector, PicturesWithoutARoadHaveNoLane) {
         look(with_noise(road, static_cast<std::uint64_t>(n)));
     }
     RecordProperty("lines", lines);
-    EXPECT_LE(lines, 1) << "of " << pictures << " pictures";
+    EXPECT_EQ(lines, 0) << "of " << pictures << " pictures";
 }
 
 // A road that bends: what is reported lies on the markings, or nothing is.

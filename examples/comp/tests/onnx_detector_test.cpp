@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ONNX path, on networks small enough to write down: the
 // test encodes the model file itself (ONNX is a protobuf), so the real loader reads a real file.
-// The network looks at a 64x64 input in four cells of 32x32; each cell reports one 24x16 box at its
-// centre whose score is the cell's mean brightness.
+// The network looks at its input, 64x64 unless stated otherwise, in cells of 32x32; each cell
+// reports one 24x16 box at its centre whose score is the cell's mean brightness.
 #include <fstream>
 #include <string>
 #include <vector>
@@ -85,18 +85,23 @@ struct Cells {
     int bright;               // field that takes the cell's brightness
     std::vector<float> bias;  // per field
     bool corners = false;     // fields 2 and 3 are a place as well
+    std::int64_t side = 64;   // of the input
+    // Channels of a second output, as masks have; 0: none.
+    std::int64_t masks = 0;
 };
 
 std::string cell_network(const Cells& cells, bool boxes_first) {
     const std::int64_t n = cells.fields;
+    const std::int64_t across = cells.side / 32;
+    const auto count = static_cast<std::size_t>(across * across);
     std::vector<float> weights(static_cast<std::size_t>(n) * 3 * 32 * 32, 0.0F);
     for (std::size_t i = 0; i < 3 * 32 * 32; ++i) {
         weights[static_cast<std::size_t>(cells.bright) * 3 * 32 * 32 + i] = 1.0F / (3 * 32 * 32);
     }
-    std::vector<float> grid(static_cast<std::size_t>(n) * 4, 0.0F);
-    for (std::size_t cell = 0; cell < 4; ++cell) {
-        const std::size_t column = cell % 2;
-        const std::size_t row = cell / 2;
+    std::vector<float> grid(static_cast<std::size_t>(n) * count, 0.0F);
+    for (std::size_t cell = 0; cell < count; ++cell) {
+        const std::size_t column = cell % static_cast<std::size_t>(across);
+        const std::size_t row = cell / static_cast<std::size_t>(across);
         const float x = 32.0F * static_cast<float>(column);
         const float y = 32.0F * static_cast<float>(row);
         if (boxes_first) {
@@ -108,7 +113,7 @@ std::string cell_network(const Cells& cells, bool boxes_first) {
             }
         } else {
             grid[cell] = x;
-            grid[4 + cell] = y;
+            grid[count + cell] = y;
         }
     }
     std::string graph = node("Conv", {"images", "w", "b"}, "cells",
@@ -120,12 +125,23 @@ std::string cell_network(const Cells& cells, bool boxes_first) {
         last = "rows";
     }
     graph += node("Add", {last, "grid"}, "output0");
-    graph += bytes(5, floats("w", {n, 3, 32, 32}, weights)) +
-             bytes(5, floats("b", {n}, cells.bias)) + bytes(5, longs("shape", {1, n, 4}));
-    const std::vector<std::int64_t> out =
-        boxes_first ? std::vector<std::int64_t>{1, 4, n} : std::vector<std::int64_t>{1, n, 4};
+    const std::int64_t boxes = across * across;
+    std::vector<float> bias = cells.bias;
+    bias.resize(static_cast<std::size_t>(n), 0.0F);
+    graph += bytes(5, floats("w", {n, 3, 32, 32}, weights)) + bytes(5, floats("b", {n}, bias)) +
+             bytes(5, longs("shape", {1, n, boxes}));
+    const std::vector<std::int64_t> out = boxes_first ? std::vector<std::int64_t>{1, boxes, n}
+                                                      : std::vector<std::int64_t>{1, n, boxes};
     graph += bytes(5, floats("grid", out, grid));
-    return model(graph + value(11, "images", {1, 3, 64, 64}) + value(12, "output0", out));
+    graph += value(11, "images", {1, 3, cells.side, cells.side}) + value(12, "output0", out);
+    if (cells.masks > 0) {
+        const std::vector<float> none(static_cast<std::size_t>(cells.masks) * 3 * 8 * 8, 0.0F);
+        graph += node("Conv", {"images", "m"}, "output1",
+                      ints("kernel_shape", {8, 8}) + ints("strides", {8, 8}));
+        graph += bytes(5, floats("m", {cells.masks, 3, 8, 8}, none)) +
+                 value(12, "output1", {1, cells.masks, cells.side / 8, cells.side / 8});
+    }
+    return model(graph);
 }
 
 // cx cy w h objectness person car; brightness is the objectness.
@@ -207,6 +223,80 @@ TEST_F(OnnxDetector, ReadsOtherLayoutsAndNames) {
         expect_box(found[0].box, {36, 40, 24, 16});
         EXPECT_EQ(found[0].kind, VehicleClass::car);
     }
+}
+
+// Boxes [1, N, 6] as exporters write them, with the names of COCO: class 2 is the car.
+TEST_F(OnnxDetector, ReadsSuppressedBoxesOfCoco) {
+    options_.names_path.clear();
+    options_.input_size = {};
+    for (const std::int64_t side : {64, 320, 640}) {
+        write(cell_network({6, 4, {4, 8, 28, 24, 0, 2}, true, side}, true));
+        const auto detector = make_vehicle_detector(options_);
+        const auto pixels = static_cast<int>(side);
+        cv::Mat frame = cv::Mat::zeros(pixels, pixels, CV_8UC3);
+        frame(cv::Rect(32, 32, 32, 32)).setTo(cv::Scalar::all(255));
+        std::vector<Detection> found;
+        ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
+        ASSERT_EQ(found.size(), 1U) << side;
+        expect_box(found[0].box, {36, 40, 24, 16});
+        EXPECT_EQ(found[0].kind, VehicleClass::car) << side;
+    }
+    // Class 0 is a person.
+    write(cell_network({6, 4, {4, 8, 28, 24, 0, 0}, true}, true));
+    std::vector<Detection> found;
+    const auto detector = make_vehicle_detector(options_);
+    ASSERT_TRUE(detector->detect(cv::Mat(64, 64, CV_8UC3, cv::Scalar::all(255)), found));
+    EXPECT_TRUE(found.empty());
+}
+
+TEST_F(OnnxDetector, TakesTheSizeThatTheModelStates) {
+    options_.input_size = {};
+    for (const std::int64_t side : {320, 1280}) {
+        write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0}, false, side}, false));
+        const auto detector = make_vehicle_detector(options_);
+        const std::string size = std::to_string(side) + "x" + std::to_string(side);
+        EXPECT_NE(detector->name().find(size), std::string::npos) << detector->name();
+        // A quarter of the size: the detector scales it up, and the box down.
+        const auto pixels = static_cast<int>(side) / 4;
+        cv::Mat frame = cv::Mat::zeros(pixels, pixels, CV_8UC3);
+        frame(cv::Rect(8, 8, 8, 8)).setTo(cv::Scalar::all(255));
+        std::vector<Detection> found;
+        ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
+        ASSERT_EQ(found.size(), 1U) << side;
+        expect_box(found[0].box, {9, 10, 6, 4});
+    }
+}
+
+// Networks for segmentation: the numbers of a box's mask follow its classes, and a second output
+// of four dimensions explains them. The boxes are read.
+TEST_F(OnnxDetector, ReadsBoxesThatHaveMasks) {
+    options_.input_size = {};
+    for (const auto& [network, boxes_first] :
+         {std::pair(Cells{4 + 2 + 32, 5, {16, 16, 24, 16, 0.3F}, false, 64, 32}, false),
+          {Cells{4 + 2 + 32, 5, {16, 16, 24, 16, 0.3F}, false, 64, 32}, true},
+          {Cells{6 + 32, 4, {4, 8, 28, 24, 0, 1}, true, 320, 32}, true}}) {
+        write(cell_network(network, boxes_first));
+        const auto detector = make_vehicle_detector(options_);
+        const auto pixels = static_cast<int>(network.side);
+        cv::Mat frame = cv::Mat::zeros(pixels, pixels, CV_8UC3);
+        frame(cv::Rect(32, 32, 32, 32)).setTo(cv::Scalar::all(255));
+        std::vector<Detection> found;
+        ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
+        ASSERT_EQ(found.size(), 1U) << network.fields;
+        expect_box(found[0].box, {36, 40, 24, 16});
+        EXPECT_EQ(found[0].kind, VehicleClass::car);
+    }
+}
+
+// More numbers than the mask output explains: the names are right, and the error must not
+// blame them.
+TEST_F(OnnxDetector, MasksThatExplainNothingNameTheRemedy) {
+    options_.input_size = {};
+    write(cell_network({4 + 2 + 32, 5, {16, 16, 24, 16, 0.3F}, false, 64, 16}, false));
+    const std::string said = load_error();
+    EXPECT_NE(said.find("[1, 38, 4], [1, 16, 8, 8]"), std::string::npos) << said;
+    EXPECT_NE(said.find("export the model for detection, without masks"), std::string::npos)
+        << said;
 }
 
 // A network that OpenCV cannot load is refused with what to do about it.

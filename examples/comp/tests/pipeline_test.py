@@ -10,6 +10,7 @@ here: frames that a loaded machine dropped are counted, and what was processed m
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ BIN_DIR, LIB_DIR, DATA_DIR = (Path(p) for p in sys.argv[1:4])
 DATA_DIR = Path(os.environ.get("DRIVELINE_DATA", DATA_DIR))
 VIDEO = DATA_DIR / "drive/highway_960x540.mp4"
 MODEL = DATA_DIR / "yolo/yolo-fastest-1.1-xl.cfg"
+# A log line such as "[detector] detector: ...".
+NAMED_TWICE = re.compile(r"\[(\w+)\] \1: .*")
 
 
 def detector_of(summary):
@@ -37,6 +40,9 @@ def run_graph(graph, out, **settings):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     if done.returncode != 0:
         raise AssertionError(f"driveline run {graph} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    twice = NAMED_TWICE.search(done.stdout + done.stderr)
+    if twice:
+        raise AssertionError(f"a line names its component twice: {twice[0]}")
     return json.loads(Path(out, "summary.json").read_text(encoding="utf-8"))
 
 
@@ -113,6 +119,14 @@ class Pipeline(Drive):
     def test_looped_drive_goes_on_until_its_number_of_frames(self):
         settings = {"camera__source": "synthetic:25", "camera__loop": "true", "camera__frames": 60}
         self.check_accounts(run_graph("five_processes", self.out, **settings), 60)
+
+    def test_videos_with_longer_sound_play_to_their_end(self):
+        for name in ("longer_audio.mkv", "longer_audio.ts"):
+            with self.subTest(name):
+                video = HERE / "data" / name
+                summary = run_graph("one_process", f"{self.out}/{name}", camera__source=video)
+                self.assertEqual(summary["frames_published"], 25)
+                self.assertEqual(sum(s["failed"] for s in summary["stages"]), 0, summary["stages"])
 
     def test_blank_frames_yield_nothing(self):
         settings = {"camera__source": "synthetic:30", "camera__blank_every": 1, "camera__rate_hz": 10}

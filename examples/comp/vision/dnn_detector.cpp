@@ -504,7 +504,7 @@ private:
             cells += static_cast<std::size_t>(input_.width / stride) *
                      static_cast<std::size_t>(input_.height / stride);
         }
-        if (columns == kSuppressedFields && rows <= kMostSuppressed && rows != cells &&
+        if (fields_are(kSuppressedFields, columns) && rows <= kMostSuppressed && rows != cells &&
             rows != 3 * cells && (classes > 2 || rows > kSuppressedFields)) {
             return {Layout::suppressed, output, rows, columns, 1};
         }
@@ -512,12 +512,16 @@ private:
         if (fields_are(classes + 4, rows)) return {Layout::v8, output, columns, 1, columns};
         if (fields_are(classes + 4, columns)) return {Layout::v8, output, rows, columns, 1};
         if (fields_are(classes + 5, rows)) return {Layout::v5, output, columns, 1, columns};
-        throw VisionError(model_ + ": its output is [1, " + std::to_string(rows) + ", " +
-                          std::to_string(columns) + "], for " + std::to_string(classes) +
-                          " classes [1, boxes, " + std::to_string(classes + 5) +
-                          "] (YOLOv5), [1, " + std::to_string(classes + 4) +
-                          ", boxes] (YOLOv8) or [1, boxes, 6] (with suppression) was expected; "
-                          "give the names file that belongs to the model");
+        throw VisionError(model_ + ": its output is " + shapes + ", for " +
+                          std::to_string(classes) + " classes [1, boxes, " +
+                          std::to_string(classes + 5) + "] (YOLOv5), [1, " +
+                          std::to_string(classes + 4) +
+                          ", boxes] (YOLOv8) or [1, boxes, 6] (with suppression) was expected" +
+                          (masks > 0 ? ", each with the " + std::to_string(masks) +
+                                           " numbers of a mask or without them" +
+                                           "; give the names file that belongs to the model, or "
+                                           "export the model for detection, without masks"
+                                     : "; give the names file that belongs to the model"));
     }
 
     cv::Mat canvas_;

@@ -99,12 +99,12 @@ public:
     enum class Kind { file, device };
 
     // `first`: as it is delivered, read by opening the source. `turn`: of all frames.
-    CaptureSource(Kind kind, std::string name, cv::VideoCapture capture, cv::Mat first, double fps,
-                  std::optional<std::int64_t> frames, ContainerFacts container = {},
+    CaptureSource(Kind kind, std::string name, const cv::VideoCapture& capture, cv::Mat first,
+                  double fps, std::optional<std::int64_t> frames, ContainerFacts container = {},
                   std::optional<int> turn = {})
         : StoredSource(std::move(name), first.size(), fps, frames),
           kind_(kind),
-          capture_(std::move(capture)),
+          capture_(capture),
           first_(std::move(first)),
           container_(container),
           turn_(turn),
@@ -346,8 +346,8 @@ std::unique_ptr<FrameSource> open_device(const std::string& spec, int index,
     const double offered = capture.get(cv::CAP_PROP_FPS);
     const double fps = std::isfinite(offered) && offered > 0.0 ? offered : 30.0;
     return std::make_unique<CaptureSource>(CaptureSource::Kind::device, "camera device " + spec,
-                                           std::move(capture), first, fps, std::nullopt,
-                                           ContainerFacts{}, std::nullopt);
+                                           capture, first, fps, std::nullopt, ContainerFacts{},
+                                           std::nullopt);
 }
 
 std::unique_ptr<FrameSource> open_video(const std::string& spec) {
@@ -386,8 +386,8 @@ std::unique_ptr<FrameSource> open_video(const std::string& spec) {
     if (container.counts_frames && std::isfinite(frames) && frames >= 1.0) {
         count = static_cast<std::int64_t>(frames);
     }
-    return std::make_unique<CaptureSource>(CaptureSource::Kind::file, spec, std::move(capture),
-                                           first, fps, count, container, turn);
+    return std::make_unique<CaptureSource>(CaptureSource::Kind::file, spec, capture, first, fps,
+                                           count, container, turn);
 }
 
 std::unique_ptr<FrameSource> open_once(const std::string& spec, const FrameSourceOptions& options) {

@@ -2,6 +2,7 @@
 #include "lane_detector.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -52,14 +53,29 @@ constexpr double kMinTaper = 0.4;   // of the width that grows with the distance
 constexpr double kTaperReach = 1.5;  // farthest over nearest row, from which on the taper is seen
 constexpr double kMinWidthPerRow = 0.035;  // 0.1 m under a camera at 2.8 m
 constexpr double kMaxWidthPerRow = 0.2;    // 0.3 m under a camera at 1.5 m
+constexpr double kMinBright = 0.5;         // of the rows with paint that is brighter than the road
 constexpr double kCertainRows = 16.0;  // of paint, from which on a line is rather there than not
-constexpr int kMaxRounds = 20;         // of the final fit
+constexpr int kLoneRows = 20;   // divides the height: rows of paint of a line on one side only
+constexpr int kMaxRounds = 20;  // of the final fit
 constexpr int kLinePoints = 8;
 
 void require(bool ok, const std::string& what) {
     if (!ok) {
         throw VisionError("lane detector: " + what);
     }
+}
+
+// Half of the pixels of a row are as dark as this or darker.
+int median_of(const std::uint8_t* row, int count) {
+    std::array<int, 256> histogram{};
+    for (int x = 0; x < count; ++x) {
+        ++histogram[row[x]];
+    }
+    int value = 0;
+    for (int darker = histogram[0]; 2 * darker < count; ++value) {
+        darker += histogram[static_cast<std::size_t>(value) + 1];
+    }
+    return value;
 }
 
 }  // namespace
@@ -71,6 +87,7 @@ struct LaneDetector::Paint {
     double near_y = 0.0;
     double far_y = 0.0;
     double share = 0.0;          // of the rows on the line
+    double bright = 0.0;         // share of the rows, see kMinBright
     double taper = 1.0;          // see kMinTaper; 1 where it is not seen
     double width_per_row = 0.0;  // over the distance from the horizon
 };
@@ -140,6 +157,16 @@ LaneEstimate LaneDetector::detect(const cv::Mat& image) {
     }
     estimate.left = to_line(left);
     estimate.right = to_line(right);
+    const auto drop_if_lone = [&](LaneLine& line, const Fit& fit) {
+        if (fit.paint.rows < size_.height / kLoneRows) {
+            line = {};
+        }
+    };
+    if (!estimate.right.valid) {
+        drop_if_lone(estimate.left, left);
+    } else if (!estimate.left.valid) {
+        drop_if_lone(estimate.right, right);
+    }
     return estimate;
 }
 
@@ -238,6 +265,7 @@ void LaneDetector::scan_rows() {
             }
             return to >= from ? sum / (to - from + 1) : -1;
         };
+        const int road = median_of(grey, mask_.cols);
         int previous = -1;
         for (int x = 0; x < mask_.cols && stripes_.size() < kMaxStripes; ++x) {
             if (mask[x] == 0) {
@@ -260,7 +288,8 @@ void LaneDetector::scan_rows() {
                     2 * (paint - far_left) >= options_.min_contrast &&
                     2 * (paint - far_right) >= options_.min_contrast) {
                     stripes_.push_back({0.5F * static_cast<float>(previous + x),
-                                        static_cast<float>(y + top_), static_cast<float>(width)});
+                                        static_cast<float>(y + top_), static_cast<float>(width),
+                                        2 * (paint - road) >= options_.min_contrast});
                 }
             }
             previous = x;
@@ -336,7 +365,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     for (std::size_t i = 0; i < samples; ++i) {
         const Stripe& near = mine[i * n / samples];
         if (meeting_x) {
-            propose(near, {static_cast<float>(*meeting_x), static_cast<float>(horizon_), 0.0F});
+            propose(near,
+                    {static_cast<float>(*meeting_x), static_cast<float>(horizon_), 0.0F, false});
             continue;
         }
         for (std::size_t j = i + 1; j < samples; ++j) {
@@ -454,7 +484,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     const Paint& paint = fit.paint;
     if (static_cast<double>(beside) > kMaxBeside * fit.rows ||
         paint.rows < std::max(kFewestPaintRows, size_.height / 45) ||
-        paint.longest < size_.height / 60 || paint.share < kMinOnRuns || paint.taper < kMinTaper ||
+        paint.longest < size_.height / 60 || paint.share < kMinOnRuns ||
+        paint.bright < kMinBright || paint.taper < kMinTaper ||
         paint.width_per_row < kMinWidthPerRow || paint.width_per_row > kMaxWidthPerRow) {
         return {};
     }
@@ -499,6 +530,7 @@ LaneDetector::Paint LaneDetector::paint_of(const Fit& fit, const std::vector<Str
             for (std::size_t i = begin; i < end; ++i) {
                 const double h = on[i].y - horizon_;
                 sum_w += on[i].width;
+                paint.bright += on[i].bright ? 1.0 : 0.0;
                 sum_h += h;
                 sum_hh += h * h;
                 sum_wh += h * on[i].width;
@@ -512,6 +544,7 @@ LaneDetector::Paint LaneDetector::paint_of(const Fit& fit, const std::vector<Str
         return paint;
     }
     paint.share = static_cast<double>(paint.rows) / static_cast<double>(on.size());
+    paint.bright /= paint.rows;
     paint.near_y = horizon_ + nearest;
     paint.far_y = horizon_ + farthest;
     paint.width_per_row = sum_w / sum_h;

@@ -4,7 +4,8 @@
 // stripes, and a robust line fit per side. No memory of earlier frames: what it reports is in the
 // picture, and a picture without markings yields two invalid lines. A line counts as a marking if
 // stripes run along it that grow with the perspective and are as wide as paint on a road: seams,
-// shadows and edges that it merely crosses are not.
+// shadows and edges that it merely crosses are not. Paint is brighter than most of its row, and a
+// line without a counterpart on the other side needs more paint.
 #pragma once
 
 #include <optional>
@@ -45,6 +46,7 @@ public:
 private:
     struct Stripe {
         float x, y, width;
+        bool bright;  // than most of its row
     };
     struct Paint;
     struct Fit;

@@ -16,6 +16,7 @@ namespace comp {
 namespace {
 
 constexpr int kSize = MosseTracker::kFilterSize;
+constexpr int kMiddle = kSize / 2;
 constexpr int kPeakRadius = 5;  // the 11x11 around the peak is not sidelobe
 constexpr float kMinBoxPx = 8.0F;
 constexpr double kRegularisation =
@@ -67,8 +68,8 @@ MosseTracker::MosseTracker(const MosseOptions& options) : options_(options) {
     const double spread = 2.0 * options.response_sigma * options.response_sigma;
     for (int y = 0; y < kSize; ++y) {
         for (int x = 0; x < kSize; ++x) {
-            const double dx = x - kSize / 2;
-            const double dy = y - kSize / 2;
+            const double dx = x - kMiddle;
+            const double dy = y - kMiddle;
             response.at<float>(y, x) = static_cast<float>(std::exp(-(dx * dx + dy * dy) / spread));
         }
     }
@@ -176,9 +177,9 @@ MosseTracker::Result MosseTracker::update(const cv::Mat& grey) {
         return static_cast<double>(
             response.at<float>(std::clamp(y, 0, kSize - 1), std::clamp(x, 0, kSize - 1)));
     };
-    const double dx = peak.x - kSize / 2 +
+    const double dx = peak.x - kMiddle +
                       parabola_offset(at(peak.x - 1, peak.y), peak_value, at(peak.x + 1, peak.y));
-    const double dy = peak.y - kSize / 2 +
+    const double dy = peak.y - kMiddle +
                       parabola_offset(at(peak.x, peak.y - 1), peak_value, at(peak.x, peak.y + 1));
     centre_.x += static_cast<float>(dx * window_size_.width / kSize);
     centre_.y += static_cast<float>(dy * window_size_.height / kSize);

@@ -19,9 +19,9 @@ struct DetectorOptions {
     //   or has the same stem
     //   *.onnx              YOLOv5 layout [1, boxes, 5 + classes] (cx cy w h objectness scores...),
     //                       YOLOv8 layout [1, 4 + classes, boxes] (cx cy w h scores...), each also
-    //                       transposed and with masks, or with built-in suppression [1,
-    //                       boxes, 6] (x1 y1 x2 y2 score class); coordinates in input pixels,
-    //                       scores 0 to 1
+    //                       transposed, or with built-in suppression [1, boxes, 6] (x1 y1 x2
+    //                       y2 score class); all also with masks, which are not read;
+    //                       coordinates in input pixels, scores 0 to 1
     std::string model_path;
     std::string weights_path;  // darknet only; empty: model_path with the other ending
     // One class name per line, in capitals or not. Empty: COCO's 80 classes, which the model must

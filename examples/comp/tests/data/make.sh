@@ -8,3 +8,9 @@ ffmpeg -y -loglevel error -i vfr.mkv -c copy vfr.mp4
 ffmpeg -y -loglevel error -f lavfi -i "color=red:s=160x120:d=1[a];color=lime:s=160x120:d=1[b];color=blue:s=160x120:d=1[c];color=white:s=160x120:d=1[d];[a][b]hstack[t];[c][d]hstack[u];[t][u]vstack" -c:v libx264 -pix_fmt yuv420p flat.mp4
 ffmpeg -y -loglevel error -display_rotation 90 -i flat.mp4 -c copy portrait.mp4
 rm flat.mp4
+# One second of video (25 frames) with three seconds of sound, which the container states.
+for format in mkv ts; do
+    ffmpeg -y -loglevel error -f lavfi -i testsrc=s=160x120:r=25:d=1 \
+        -f lavfi -i sine=440:r=8000:d=3 -c:v libx264 -crf 35 -pix_fmt yuv420p \
+        -c:a aac -b:a 8k longer_audio.$format
+done

@@ -60,6 +60,27 @@ struct Colour {
         std::uint32_t rgba;
     };
 };
+// PCL's PointXYZINormal, and a driver's point with angles.
+struct alignas(16) Surface {
+    float x, y, z, pad;
+    union {
+        float data_n[4];
+        __extension__ struct { float normal_x, normal_y, normal_z; };
+    };
+    union {
+        __extension__ struct { float intensity, curvature; };
+        float data_c[4];
+    };
+};
+struct Polar {
+    float x, y, z;
+    float azimuth, elevation, distance;
+    double timestamp;
+    std::uint32_t label;
+    std::uint16_t reflectivity, ambient;
+    std::uint8_t tag, line, laser_id, confidence;
+    float velocity;
+};
 enum class Return : std::uint8_t { first, last };
 struct Unusual {
     double x, y, z;
@@ -154,6 +175,14 @@ TEST(Points, MembersOfKnownNamesAreFields) {
               "uint16@14 ");
     EXPECT_EQ(fields_of<lidar::Colour>(), "x float32@0 y float32@4 z float32@8 rgb float32@12 ")
         << "names of one memory are one field";
+    EXPECT_EQ(fields_of<lidar::Surface>(),
+              "x float32@0 y float32@4 z float32@8 normal_x float32@16 normal_y float32@20 "
+              "normal_z float32@24 intensity float32@32 curvature float32@36 ");
+    EXPECT_EQ(fields_of<lidar::Polar>(),
+              "x float32@0 y float32@4 z float32@8 azimuth float32@12 elevation float32@16 "
+              "distance float32@20 timestamp float64@24 label uint32@32 reflectivity uint16@36 "
+              "ambient uint16@38 tag uint8@40 line uint8@41 laser_id uint8@42 confidence uint8@43 "
+              "velocity float32@44 ");
     EXPECT_EQ(fields_of<driveline::PointXyz64>(), "x float64@0 y float64@8 z float64@16 ");
     EXPECT_EQ(fields_of<lidar::Listed>(),
               "x float32@0 y float32@4 z float32@8 beam_angle float32@12 echo uint16@16 ");

@@ -176,6 +176,48 @@ TEST(Libraries, WithTheCodeOfOneProtoFileAreRefusedInOneProcess) {
     EXPECT_EQ(run.count("the code of one .proto file in two libraries"), 1u) << run.output;
 }
 
+Run command(const std::vector<std::string>& arguments) {
+    const test::Directory directory;
+    std::vector<std::string> words{DRIVELINE_TOOL};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    test::Child child(words,
+                      {"DRIVELINE_DOMAIN_DIR=" + directory / "domain", "DRIVELINE_HOST=" SDK_HOST});
+    Run run{0, child.output()};
+    run.status = child.status;
+    return run;
+}
+
+// A graph file in a directory, with one component of each library in one module.
+std::string graph_of_both(const test::Directory& directory, const std::string& a,
+                          const std::string& b) {
+    std::ofstream(directory / "graph.yaml")
+        << "driveline: 1\nmodules:\n  both:\n    components:\n"
+        << "      a: {library: " << a << ", class: OwnA, inputs: {in: y}, outputs: {out: x}, "
+        << "trigger: {kind: timer, period_ms: 100}}\n"
+        << "      b: {library: " << b << ", class: OwnB, inputs: {in: x}, outputs: {out: y}}\n";
+    return directory / "graph.yaml";
+}
+
+TEST(Libraries, WithTheCodeOfOneProtoFileAreNamedByValidateAndRun) {
+    const test::Directory directory;
+    const auto right = command({"validate", graph_of_both(directory, SDK_OWN_A, SDK_OWN_B)});
+    EXPECT_EQ(right.status, 0) << right.output;
+
+    const auto file = graph_of_both(directory, SDK_TWICE_A, SDK_TWICE_B);
+    for (const auto& words : {std::vector<std::string>{"validate", file},
+                              {"run", file, "--report", directory / "report"}}) {
+        const auto run = command(words);
+        EXPECT_EQ(run.status, 3) << run.output;
+        EXPECT_EQ(run.count("the libraries `libsdk_twice_a.so` and `libsdk_twice_b.so` of the "
+                            "module `both` cannot be loaded into one process: both contain the "
+                            "code of `own.proto`"),
+                  1u)
+            << run.output;
+        EXPECT_EQ(run.count("driveline_add_messages(my_msgs own.proto)"), 1u) << run.output;
+        EXPECT_EQ(run.count("abort") + run.count("SIGABRT"), 0u) << run.output;
+    }
+}
+
 TEST(Components, ConversionsAreCommunicationAndNotComputation) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";

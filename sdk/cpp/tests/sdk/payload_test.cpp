@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -153,6 +154,62 @@ TEST_P(AtReach, MatricesArriveBitForBitInTheirUsualEncoding) {
         ASSERT_FALSE(refused.has_value()) << words;
         EXPECT_NE(refused.error().message.find(words), std::string::npos)
             << refused.error().message;
+    }
+}
+
+TEST_P(AtReach, MatricesArriveInEachEncodingThatFitsTheirType) {
+    using driveline::Encoding;
+    auto link = test::Link<Image>::make(domain_, options());
+    for (const auto& [type, encodings] :
+         {std::pair{CV_8UC1, std::vector{Encoding::bayer_rggb8, Encoding::bayer_bggr8,
+                                         Encoding::bayer_gbrg8, Encoding::bayer_grbg8,
+                                         Encoding::type_8UC1, Encoding::nv12, Encoding::nv21}},
+          {CV_8UC2, {Encoding::yuyv, Encoding::yuv422}},
+          {CV_8UC3, {Encoding::rgb8, Encoding::type_8UC3}},
+          {CV_8UC4, {Encoding::rgba8, Encoding::type_8UC4}},
+          {CV_16UC1,
+           {Encoding::mono16, Encoding::bayer_rggb16, Encoding::bayer_bggr16,
+            Encoding::bayer_gbrg16, Encoding::bayer_grbg16}}}) {
+        cv::Mat mat(6, 8, type);
+        cv::randu(mat, 0, 200);
+        for (const Encoding encoding : encodings) {
+            driveline::publish(link.publisher, mat, encoding).value();
+            const auto sample = link.receive();
+            EXPECT_EQ(sample.image().encoding(), encoding);
+            const bool planes = encoding == Encoding::nv12 || encoding == Encoding::nv21;
+            EXPECT_EQ(sample.image().height(), planes ? 4U : 6U) << to_string(encoding);
+            const auto seen = sample.mat();
+            ASSERT_EQ(seen->type(), type) << to_string(encoding);
+            ASSERT_EQ(seen->size(), mat.size()) << to_string(encoding);
+            EXPECT_EQ(cv::norm(*seen, mat, cv::NORM_INF), 0) << to_string(encoding);
+        }
+    }
+    const auto refused =
+        driveline::publish(link.publisher, cv::Mat(6, 8, CV_8UC1), Encoding::mono16);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("a matrix of 8UC1 holds no mono16 pixels"),
+              std::string::npos)
+        << refused.error().message;
+}
+
+// A part of a larger matrix, and rows with padding behind them.
+TEST_P(AtReach, MatricesWithGapsBetweenTheirRowsArriveWithoutThem) {
+    auto link = test::Link<Image>::make(domain_, options());
+    for (const int type : {CV_8UC1, CV_8UC3, CV_16UC1, CV_32FC1}) {
+        cv::Mat whole(48, 64, type);
+        cv::randu(whole, 0, 200);
+        std::vector<unsigned char> memory(48 * 1024, 0xee);
+        cv::Mat padded(48, 41, type, memory.data(), 1024);
+        whole.colRange(0, 41).copyTo(padded);
+        for (const cv::Mat& mat : {whole(cv::Rect(7, 9, 33, 11)), whole.col(63), whole.row(5),
+                                   whole.rowRange(10, 20), padded}) {
+            driveline::publish(link.publisher, mat).value();
+            const auto sample = link.receive();
+            const auto seen = sample.mat();
+            EXPECT_EQ(sample.image().step(), static_cast<std::size_t>(mat.cols) * mat.elemSize());
+            ASSERT_EQ(seen->size(), mat.size());
+            EXPECT_EQ(cv::norm(*seen, mat, cv::NORM_INF), 0) << mat.size() << " of type " << type;
+        }
     }
 }
 
