@@ -95,8 +95,8 @@ pub(crate) struct TopicSeries {
     ended: u64,
     /// The publishers' own counters, if reported, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
-    /// Whether readers saw samples that were their own origin, and whether they saw samples that
-    /// descended from others.
+    /// True if readers saw samples that were their own origin; `derived` is true if they saw
+    /// samples that descended from others.
     own_origin: bool,
     descends: bool,
 }
@@ -409,8 +409,7 @@ impl Collector {
             .map_or_else(|| format!("topic {id}"), ToString::to_string)
     }
 
-    /// Returns the stages in the order of the graph, then those that it does not have, sorted by
-    /// name.
+    /// Returns the stages in the order of the graph, then the other stages, sorted by name.
     pub(crate) fn stages_in_order(&self) -> Vec<(&str, &StageSeries)> {
         let known = self.facts.stages.iter().filter_map(|s| self.stages.get_key_value(&s.name));
         let unknown = self

@@ -37,7 +37,7 @@ pub struct StageInput<'a> {
     pub input: &'a str,
     /// Its topic.
     pub topic: TopicId,
-    /// When this sample arrived, relative to the start of the callback.
+    /// Arrival of this sample relative to the start of the callback.
     pub arrival: Arrival,
     /// The sample's header.
     pub header: &'a SampleHeader,

@@ -146,7 +146,7 @@ pub struct SubscriptionSummary {
     /// two processes of its module, and after its process had stopped. 0 if the process was killed
     /// or crashed: then they are in `unread`.
     pub not_connected: u64,
-    /// Whether the independent counts of the publishers and of the input agree exactly.
+    /// True if the independent counts of the publishers and of the input agree exactly.
     pub checked: bool,
 }
 

@@ -185,7 +185,7 @@ impl Catalog {
                     Element::Primitive(p) => Kind::Primitive(*p),
                     Element::String { bound } => Kind::String(*bound),
                     Element::WString { bound } => Kind::WString(*bound),
-                    // Referenced messages come before those that refer to them.
+                    // A referenced message comes before the messages that refer to it.
                     Element::Nested(name) => {
                         Kind::Struct(StructId(index.get(name).copied().unwrap_or(usize::MAX)))
                     }

@@ -195,7 +195,7 @@ fn every_message_of_jazzy_comes_and_goes() {
     check_store("ros2_jazzy", 162);
 }
 
-/// Types that the stores lack, added to those that they have.
+/// Types that the stores lack, added to their own types.
 #[test]
 fn hashes_of_radar_scans_and_detections_are_those_of_their_packages() {
     let definitions = json!({

@@ -266,7 +266,7 @@ pub struct ComponentFailure {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{text}")]
 pub struct LoadError {
-    /// What failed, and the remedy.
+    /// The failure, and its remedy.
     pub text: String,
 }
 

@@ -86,8 +86,7 @@ pub enum SubscriptionEvent {
         qos: Box<Qos>,
         /// Its longest payload, in bytes.
         max_payload: u64,
-        /// Number of the first sample that this subscription reads, among those that the publisher
-        /// writes.
+        /// Sequence number of the publisher's first sample that this subscription reads.
         first: u64,
     },
     /// A matched publisher has ended. Its last samples can still be taken.

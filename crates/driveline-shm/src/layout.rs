@@ -75,7 +75,7 @@ const _: () = {
     assert!(CURSOR_AT == ARMED_AT + 8 && PINS_AT == CURSOR_AT + 8);
 };
 
-/// Slots in addition to those that the protocol needs: a reserve, at the price of one payload.
+/// Slots in addition to the number that the protocol needs: a reserve, at the cost of one payload.
 const SPARE_SLOTS: usize = 1;
 
 /// Bytes of shared memory that a publisher reserves at host reach for a declared depth, loans and

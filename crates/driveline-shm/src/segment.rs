@@ -123,7 +123,7 @@ impl Segment {
         self.map.word(AFAR_PUBLISHER_AT)
     }
 
-    /// Number of its last sample before those that count here, plus one; 0: unknown.
+    /// Number of its last sample before the ones that count here, plus one; 0: unknown.
     pub(crate) fn afar_before(&self) -> &AtomicU64 {
         self.map.word(AFAR_BEFORE_AT)
     }

@@ -78,7 +78,8 @@ fn the_257th_publisher_of_a_topic_is_refused_at_both_ends_and_matched_when_anoth
     eventually(|| s.take_next().unwrap().is_some());
 }
 
-/// MAX_MATCHES: publishers that answer all at once count as those that come one after the other.
+/// MAX_MATCHES: publishers that answer all at once count like publishers that come one after the
+/// other.
 #[test]
 fn of_300_publishers_that_are_there_already_256_are_matched_and_the_others_refused_at_both_ends() {
     const ALL: usize = 300;

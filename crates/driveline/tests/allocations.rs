@@ -155,7 +155,7 @@ fn calling_back_allocates_nothing() {
     }
 }
 
-/// What the executor's thread does between calls: deadlines of inputs, events, ticks.
+/// Work of the executor's thread between calls: deadlines of inputs, events, ticks.
 #[test]
 fn waiting_and_ticking_allocate_nothing() {
     for reach in [Reach::Process, Reach::Host] {

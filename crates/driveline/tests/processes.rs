@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What needs rights that only root has.
+//! Tests that need the rights of root.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 use driveline::{

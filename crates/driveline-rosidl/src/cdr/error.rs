@@ -90,7 +90,7 @@ pub enum Fault {
     /// More values than a reader may create from one sample.
     #[error("more than {0} values in one sample; read it with a greater limit if that is right")]
     TooManyValues(usize),
-    /// When writing: a value of another type, or with another number of members or elements.
+    /// Written value of another type, or with another number of members or elements.
     #[error("{found} where {expected} belongs; make the value after the type's layout")]
     Mismatch {
         /// Type in the layout.
@@ -98,7 +98,7 @@ pub enum Fault {
         /// Type of the value.
         found: String,
     },
-    /// When writing: a length beyond 32 bits.
+    /// Written length beyond 32 bits.
     #[error("{0} elements or bytes; a length in CDR has 32 bits")]
     TooLong(usize),
 }

@@ -440,8 +440,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads all annotations before a definition. Keeps those that ROS 2 uses: `@default` and
-    /// comments.
+    /// Reads all annotations before a definition. Keeps only `@default` and comments, which ROS 2
+    /// uses.
     fn annotations(&mut self) -> Result<Notes> {
         let mut notes = Notes::default();
         while self.takes("@") {

@@ -14,7 +14,7 @@ const KILLS_OF_SCENE: usize = 24;
 const USUAL: usize = KILLS_OF_SCENE;
 const MAX_READERS: usize = 16;
 
-/// What was killed.
+/// Number of processes killed, by kind.
 #[derive(Debug, Default)]
 struct Tally {
     readers: usize,

@@ -32,7 +32,7 @@ fn the_next_participant_cleans_up_after_the_dead() {
 }
 
 /// A module that stays down: the processes that it was matched with remove all of its names, also
-/// those of topics that nobody else reads. Either end of a match does it alone.
+/// those of topics without another reader. Either end of a match does it alone.
 #[test]
 fn those_that_were_matched_clean_up_after_the_dead() {
     for end in ["publisher q", "subscription s"] {

@@ -320,7 +320,7 @@ impl LocalEnd {
 }
 
 /// Maximum number of departed writers whose first sequence a reader remembers for samples in its
-/// queue: as many as samples can wait, and the one that was taken out.
+/// queue: as many as samples can wait, plus the taken sample.
 const MAX_GONE_WRITERS: usize = Qos::MAX_DEPTH as usize + 1;
 
 /// Start of a reader's match with one writer.

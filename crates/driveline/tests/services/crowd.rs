@@ -79,7 +79,7 @@ fn each_of_very_many_clients_of_one_process_gets_an_answer_or_a_reason() {
     for most in [1, MOST] {
         let mut service = r.service_with(|o| o.max_clients = most as u32);
         let mut clients: Vec<TileClient> = (0..MOST + BEYOND).map(|_| r.client()).collect();
-        // Twice, for those that were displaced.
+        // Twice, for the displaced clients.
         for _ in 0..2 {
             for (i, client) in clients.iter_mut().enumerate() {
                 let outcome = std::thread::scope(|scope| {

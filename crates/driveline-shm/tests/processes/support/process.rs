@@ -305,7 +305,7 @@ impl Peer {
     pub(crate) fn descriptors(&self) -> usize {
         let count = || std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count();
         let several = std::iter::repeat_with(|| {
-            // time: between several counts, of which the smallest is taken
+            // time: between several counts; the smallest one is used
             std::thread::sleep(Duration::from_millis(5));
             count()
         });

@@ -60,7 +60,8 @@ fn counters_are_read_while_the_executor_has_the_inputs() {
     assert_eq!(handle.inputs()[1].stats.received, 2);
 }
 
-/// Samples published = those that are counted, at each moment at which nothing is published.
+/// The number of published samples equals the sum of the counters whenever no sample is being
+/// published.
 #[test]
 fn counters_add_up_whenever_they_are_read() {
     for reach in [crate::Reach::Process, crate::Reach::Host] {
