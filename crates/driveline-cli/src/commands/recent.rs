@@ -257,8 +257,9 @@ impl Recent {
             format!("; worst, changed or slowest: {}", named.join(", "))
         };
         // Lines with more time between them are of all that time.
-        let span = self.looks.back().zip(self.looks.front()).map(|(to, from)| to.0 - from.0);
-        let seconds = span.unwrap_or_default().max(WINDOW).as_secs_f64();
+        let ends = self.looks.front().zip(self.looks.back());
+        let span = ends.map_or(WINDOW, |(from, to)| to.0.saturating_sub(from.0));
+        let seconds = span.max(WINDOW).as_secs_f64();
         format!(
             "last {seconds:.0} s, means: {} components{}, {trouble}{worst}",
             summary.stages.len(),
