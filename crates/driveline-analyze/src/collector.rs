@@ -95,7 +95,7 @@ pub(crate) struct TopicSeries {
     ended: u64,
     /// The publishers' own counters, if reported, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
-    /// True if readers saw samples that were their own origin; `derived` is true if they saw
+    /// True if readers saw samples that were their own origin; `descends` is true if they saw
     /// samples that descended from others.
     own_origin: bool,
     descends: bool,

@@ -63,7 +63,7 @@ pub struct PlannedModule {
     pub libraries: Vec<PathBuf>,
     /// Environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Files and directories of the graph, of its parameters, and of its own declarations.
+    /// Graph files and parameter files, paths under `mounts`, and files that parameters name.
     pub mounts: Vec<Mount>,
     /// CPUs.
     pub cpus: Option<Cpus>,

@@ -14,7 +14,7 @@ const KILLS_OF_SCENE: usize = 24;
 const USUAL: usize = KILLS_OF_SCENE;
 const MAX_READERS: usize = 16;
 
-/// Number of processes killed, by kind.
+/// Numbers of killed processes by kind, of those killed at a step, and of verified samples.
 #[derive(Debug, Default)]
 struct Tally {
     readers: usize,
