@@ -8,8 +8,8 @@
 //! each of its ends; with rmw_zenoh, requests and responses arrive on Zenoh's threads. A dropped
 //! part of a service has a thread until it has ended.
 //!
-//! DDS and rmw_zenoh implement the traits of [`transport`], [`feed`], [`ros_writer`] and
-//! [`service`]. Only [`transports`] names both.
+//! DDS and rmw_zenoh implement the traits of `transport`, `feed`, `ros_writer` and
+//! `service`. Only `transports` names both.
 
 mod asking;
 mod backlog;
