@@ -3,16 +3,14 @@
 //! limits.
 //!
 //! The engine: a [`Runner`] runs a link, several at a time, or a [`chain`] in fresh processes that
-//! speak [`harness`]. The ends only record stamps. An [`Account`] is made of them and checked
-//! afterwards. [`peers`] finds other middleware, [`stats`] has exact percentiles and intervals over
-//! rounds, and [`cable`] makes two hosts of network namespaces. Experiments, archives and reports
-//! are in the crate `driveline-lab`.
+//! speak [`harness`]; floors are a bare futex, a spinning word and memcpy. The ends only record
+//! stamps. An [`Account`] is made of them and checked afterwards. [`peers`] finds other middleware,
+//! [`stats`] has exact percentiles and intervals over rounds, and [`cable`] makes two hosts of
+//! network namespaces. Experiments, archives and reports are in the crate `driveline-lab`.
 //!
-//! On top of it, in a module of its own: `bench link`, which measures one link at a time
-//! ([`run_link`]) with its floors (a bare futex, a spinning word, memcpy), runs it in rounds, and
-//! prints a table or JSON. Method: `docs/method.md`; figures: `docs/benchmarks.md`.
+//! Method: `docs/method.md`; figures: `docs/benchmarks.md`.
 //!
-//! Not here: plots, scenario files, workloads (graphs that are run and observed).
+//! Not here: scenarios, tables, plots, workloads (graphs that are run and observed).
 //!
 //! ```
 //! use driveline_bench::stats::{Rank, Runs};
@@ -29,7 +27,6 @@ pub mod deployment;
 mod ending;
 pub mod harness;
 mod left_out;
-mod link_command;
 pub mod machine;
 mod metric;
 pub mod observations;
@@ -47,15 +44,11 @@ mod validity;
 pub use account::{Account, Sample};
 pub use ending::{Ending, UsageError, exit_code_of};
 pub use left_out::LeftOut;
-pub use link_command::{
-    Cpus, Extra, LinkArgs, PEER_COMMAND, PeersArgs, Size, list_peers, run_link,
-};
 pub use metric::{Comparison, Metric};
 pub use own_tool::{Agreement, TOLERANCE, Verdict};
-pub use peer::MIN_FILLED;
 pub use peer::{
-    Middleware, Received, Receiver, RunStage, Sender, peer_main, peer_program,
-    peer_program_with_stages, sleep_until,
+    MIN_FILLED, MIN_SIZE, Middleware, PEER_COMMAND, Received, Receiver, RunStage, Sender,
+    peer_main, peer_program, peer_program_with_stages, sleep_until,
 };
 pub use placement::Placement;
 pub use provenance::{COMMIT, OPTIMISED, VERSION, command};

@@ -7,47 +7,50 @@
 //! `PEERS_TEST_USUAL` leaves out tuning variants, whose small datagrams are lost on a busy machine.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
+mod engine;
 mod processes;
 mod traces;
 
+use driveline_bench::harness::{Job, Pace, Payload, Reach, Reliability, Take, Wait};
+use driveline_bench::peers::{self, Selection, State, Variant, WaitKind};
+use driveline_bench::{Account, Kind, Metric, Sample, Trial};
+use engine::{job, link, peers_in, trial};
 use processes::STALL;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use traces::{MARK, files, left_behind};
+use traces::{adopt_orphans, files, left_behind};
 
-const BENCH: &str = env!("CARGO_BIN_EXE_driveline-bench-link");
-
-/// A variant of an installed peer, and its description.
+/// A variant of an installed peer.
 struct Subject {
     system: String,
-    about: Value,
+    about: Variant,
+    peers: Selection,
 }
 
 fn subjects() -> Vec<Subject> {
-    assert!(
-        std::env::var_os("DRIVELINE_PEERS").is_some(),
-        "DRIVELINE_PEERS must name the directory of peers: run `make peers-test`"
-    );
-    let out = Command::new(BENCH).args(["peers", "--json"]).output().unwrap();
-    let peers: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let Some(directory) = std::env::var_os("DRIVELINE_PEERS") else {
+        panic!("DRIVELINE_PEERS must name the directory of peers: run `make peers-test`")
+    };
     let mut subjects = Vec::new();
-    for peer in peers.as_array().unwrap() {
-        assert_eq!(peer["state"]["broken"], Value::Null, "{peer}");
-        let name = peer["name"].as_str().unwrap();
-        for about in
-            peer["state"]["installed"]["description"]["variants"].as_array().unwrap_or(&Vec::new())
-        {
-            subjects.push(Subject {
-                system: format!("{name}/{}", about["name"].as_str().unwrap()),
-                about: about.clone(),
-            });
+    for peer in peers::discover(Some(Path::new(&directory))).unwrap() {
+        let description = match peer.state {
+            State::Installed { description, .. } => description,
+            State::Broken { program, reason } => panic!("{}: {reason}", program.display()),
+            State::NotInstalled { .. } => continue,
+        };
+        for about in description.variants {
+            let system = format!("{}/{}", peer.name, about.name);
+            let peers = peers_in(Path::new(&directory), &[&system]);
+            subjects.push(Subject { system, about, peers });
         }
     }
     assert!(!subjects.is_empty(), "no peer is installed: run `make peers`");
     if std::env::var_os("PEERS_TEST_USUAL").is_some() {
-        subjects.retain(|s| s.about["tuning"] != true);
+        subjects.retain(|s| !s.about.tuning);
     }
     if let Ok(only) = std::env::var("PEERS_TEST_ONLY") {
         subjects.retain(|s| s.system == only || s.system.starts_with(&format!("{only}/")));
@@ -56,114 +59,103 @@ fn subjects() -> Vec<Subject> {
 }
 
 impl Subject {
-    fn has(&self, what: &str, word: &str) -> bool {
-        self.about[what].as_array().unwrap().iter().any(|v| v == word)
+    fn reaches(&self) -> impl Iterator<Item = Reach> {
+        [Reach::Host, Reach::Process].into_iter().filter(|r| self.about.reach.contains(r))
     }
 
-    fn reaches(&self) -> impl Iterator<Item = &'static str> {
-        ["host", "process"].into_iter().filter(|r| self.has("reach", r))
+    fn reach(&self) -> Reach {
+        self.reaches().next().unwrap()
     }
 
     /// Returns a small payload size and a large one.
-    fn sizes(&self) -> String {
-        format!("64,{}", self.about["max_size"].as_u64().unwrap().min(1 << 20))
+    fn sizes(&self) -> [usize; 2] {
+        [64, self.about.max_size.min(1 << 20)]
     }
 
-    fn waits(&self, open: bool) -> String {
+    fn waits(&self, open: bool) -> Vec<Wait> {
         // Two spinning readers and a sender need more CPUs than a small machine has.
-        let kinds = [("block", "block"), ("spin", "spin"), ("spin_then_block", "spin:20")];
-        let words: Vec<_> = kinds
+        [Wait::Block, Wait::Spin, Wait::SpinThenBlock(20)]
             .into_iter()
-            .filter(|(kind, _)| self.has("waits", kind) && !(open && *kind == "spin"))
-            .map(|(_, word)| word)
-            .collect();
-        words.join(",")
+            .filter(|wait| self.about.waits.contains(&WaitKind::from(*wait)))
+            .filter(|wait| !(open && *wait == Wait::Spin))
+            .collect()
     }
 
-    fn command(&self, args: &str) -> Command {
-        let mut command = Command::new(BENCH);
-        command.env(MARK, std::process::id().to_string());
-        command.arg("link").args(args.split_whitespace()).args([
-            "--peers",
-            &self.system,
-            "--extra",
-            "none",
-            "--json",
-            "--rounds",
-            "1",
-        ]);
-        if !self.has("reliability", "best_effort") {
-            command.arg("--reliable");
-        }
-        command
+    /// Returns a way of waiting that leaves a CPU to others, if it has one.
+    fn wait(&self) -> Wait {
+        self.waits(true).first().copied().unwrap_or(Wait::Spin)
+    }
+
+    /// A ping-pong of 20 samples of 64 bytes, after 5.
+    fn job(&self) -> Job {
+        let offered = &self.about.reliability;
+        let reliability = if offered.contains(&Reliability::BestEffort) {
+            Reliability::BestEffort
+        } else {
+            Reliability::Reliable
+        };
+        Job { system: self.system.parse().unwrap(), reliability, ..job() }
     }
 
     /// Returns true if a process runs its program.
-    fn is_run_by(&self, pid: u32) -> bool {
+    fn is_run_by(&self, pid: i32) -> bool {
         let file = self.system.split('/').next().unwrap();
         std::fs::read_link(format!("/proc/{pid}/exe"))
             .is_ok_and(|p| p.file_name().is_some_and(|n| n == file))
     }
 
-    /// Runs cases and returns the faults of those of this peer.
-    fn faults(&self, args: &str, expected_cases: usize) -> Vec<String> {
-        let out = self.command(args).output().unwrap();
-        let Ok(m) = serde_json::from_slice::<Value>(&out.stdout) else {
-            return vec![format!("{args}: {}", String::from_utf8_lossy(&out.stderr))];
-        };
-        self.faults_in(&m, args, expected_cases)
+    /// Returns the measured ends among its processes. The keeper was started first.
+    fn ends(&self) -> Vec<i32> {
+        let all = processes::children(std::process::id()).into_iter();
+        all.filter(|pid| self.is_run_by(*pid)).skip(usize::from(self.about.keeper)).collect()
     }
 
-    fn faults_in(&self, m: &Value, args: &str, expected_cases: usize) -> Vec<String> {
-        let mut faults = Vec::new();
-        let mut cases = 0;
-        for case in m["cases"].as_array().unwrap().iter().filter(|c| c["system"] == *self.system) {
-            cases += 1;
-            for run in case["runs"].as_array().unwrap() {
-                // Processor time that the hypervisor takes is not the peer's fault.
-                let own = |reason: &&Value| !reason.to_string().contains("hypervisor");
-                let reasons = run["invalid"].as_array().map(|i| {
-                    i.iter().filter(own).map(ToString::to_string).collect::<Vec<_>>().join("; ")
-                });
-                match (&run["failure"], reasons) {
-                    (Value::String(failure), _) => {
-                        faults.push(format!("{}: {failure}", case["id"]))
-                    }
-                    (_, Some(reasons)) if !reasons.is_empty() => {
-                        faults.push(format!("{}: {reasons}", case["id"]))
-                    }
-                    _ => {
-                        let received: u64 = run["received"]
-                            .as_array()
-                            .unwrap()
-                            .iter()
-                            .map(|n| n.as_u64().unwrap())
-                            .sum();
-                        if received == 0 {
-                            faults.push(format!("{}: nothing was received", case["id"]));
-                        }
-                        let lost = &run["lost_rounds"];
-                        // Its description must announce that.
-                        if !lost.is_null()
-                            && !args.contains("--lose-every")
-                            && !self.about["note"].to_string().contains("loses")
-                        {
-                            faults.push(format!("{}: lost {lost}", case["id"]));
-                        }
-                    }
-                }
-            }
+    /// Runs jobs, and returns their faults.
+    fn faults(&self, jobs: impl IntoIterator<Item = Job>) -> Vec<String> {
+        jobs.into_iter().flat_map(|job| self.run(&job).err().unwrap_or_default()).collect()
+    }
+
+    /// Runs a job.
+    ///
+    /// # Errors
+    /// Its faults.
+    fn run(&self, job: &Job) -> Result<Account, Vec<String>> {
+        if let Some(reason) = self.about.refuses(job) {
+            return Err(vec![format!("{}: {reason}", name(job))]);
         }
-        if cases != expected_cases {
-            faults.push(format!(
-                "{args}: {cases} cases were measured instead of {expected_cases}: {}",
-                m["left_out"]
-            ));
+        self.judged(job, link(job, &self.peers))
+    }
+
+    fn judged(&self, job: &Job, ended: Result<Account, String>) -> Result<Account, Vec<String>> {
+        let account = ended.map_err(|failure| vec![format!("{}: {failure}", name(job))])?;
+        // Processor time that the hypervisor takes is not the peer's fault.
+        let mut faults: Vec<String> =
+            account.invalid.iter().filter(|r| !r.contains("hypervisor")).cloned().collect();
+        if account.received.iter().sum::<u64>() == 0 {
+            faults.push("nothing was received".into());
         }
-        faults
+        // Its description must announce that.
+        if account.lost_rounds.is_some()
+            && job.lose_every == 0
+            && !self.about.note.contains("loses")
+        {
+            faults.push(format!("lost {:?}", account.lost_rounds));
+        }
+        if faults.is_empty() {
+            return Ok(account);
+        }
+        Err(faults.into_iter().map(|fault| format!("{}: {fault}", name(job))).collect())
     }
 }
 
+/// Names a job in a fault.
+fn name(job: &Job) -> String {
+    let Job { reach, size, wait, take, payload, pace, subscribers, .. } = job;
+    format!("{reach:?} {size} B {wait} {take:?} {payload:?} {pace:?} to {subscribers}")
+}
+
+/// One test at a time has processes of peers.
+static ALONE: Mutex<()> = Mutex::new(());
 /// Number of checks.
 static LOOKED: AtomicUsize = AtomicUsize::new(0);
 
@@ -196,51 +188,46 @@ fn check(what: &str, of: impl Fn(&Subject) -> Vec<String>) -> Vec<String> {
 /// samples are replaced, the account closes, and the last read sample is the newest. Queues of the
 /// kernel replace nothing: there, everything is read, late.
 fn falls_behind(s: &Subject) -> Vec<String> {
-    let stamps = tempfile::NamedTempFile::new().unwrap();
     let mut faults = Vec::new();
     for reach in s.reaches() {
-        let wait = s.waits(true);
-        let wait = if wait.is_empty() { "spin" } else { wait.split(',').next().unwrap() };
-        let args = format!(
-            "--reach {reach} --size 64 --wait {wait} --rate 200 --processing-us 20000 --messages \
-             40 --warm-up 5"
-        );
-        let out = s.command(&args).arg("--raw").arg(stamps.path()).output().unwrap();
-        let Ok(m) = serde_json::from_slice::<Value>(&out.stdout) else {
-            return vec![format!("{args}: {}", String::from_utf8_lossy(&out.stderr))];
+        let job = Job {
+            reach,
+            wait: s.wait(),
+            pace: Pace::RateHz(200.0),
+            processing_us: 20_000,
+            messages: 40,
+            ..s.job()
         };
-        faults.extend(s.faults_in(&m, &args, 1));
-        if !faults.is_empty() {
-            return faults;
-        }
-        let case =
-            m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system).unwrap();
-        let run = &case["runs"][0];
-        let (missed, received) =
-            (run["missed"][0].as_u64().unwrap(), run["received"][0].as_u64().unwrap());
+        let account = match s.run(&job) {
+            Ok(account) => account,
+            Err(faults) => return faults,
+        };
+        let (missed, received) = (account.missed[0], account.received[0]);
         if s.system.starts_with("baseline/") {
             if (missed, received) != (0, 40) {
                 faults.push(format!(
-                    "{args}: {received} received and {missed} missed, though nothing is replaced"
+                    "{}: {received} received and {missed} missed, though nothing is replaced",
+                    name(&job)
                 ));
             }
         } else if missed == 0 {
-            faults.push(format!("{args}: no sample is replaced: {run}"));
+            faults.push(format!("{}: no sample is replaced: {account:?}", name(&job)));
         }
-        let text = std::fs::read_to_string(stamps.path()).unwrap();
-        let id = format!("\"{}\",", case["id"].as_str().unwrap());
-        let last = text.lines().rfind(|line| line.starts_with(&id)).unwrap();
-        // The last field but two is the stamp "in hand"; without it, the sample was not received.
-        if last.rsplit(',').nth(2) == Some("") {
-            faults.push(format!("{args}: the newest sample is not the last one read: {last}"));
+        let last = account.stamps.iter().max_by_key(|s| s.sent.sequence).unwrap();
+        if last.received.is_none() {
+            faults.push(format!(
+                "{}: the newest sample is not the last one read: {last:?}",
+                name(&job)
+            ));
         }
         // It is reported for each sample that was sent.
-        let cpu = run["subscriber_cpu_ns_per_sample"]
-            .as_f64()
+        let cpu = account
+            .subscriber_cpu_ns_per_sample
             .map(|ns| ns * (received + missed) as f64 / received as f64);
         if cpu.is_some_and(|ns| ns < 19e6) {
             faults.push(format!(
-                "{args}: a sample cost {cpu:?} ns of processor time instead of 20 ms"
+                "{}: a sample cost {cpu:?} ns of processor time instead of 20 ms",
+                name(&job)
             ));
         }
     }
@@ -251,32 +238,21 @@ fn falls_behind(s: &Subject) -> Vec<String> {
 /// both losses are reported.
 fn loses(s: &Subject) -> Vec<String> {
     let mut faults = Vec::new();
-    let waits = s.waits(false);
     for reach in s.reaches() {
-        let args = format!(
-            "--reach {reach} --size 64 --wait {waits} --payload untouched,filled --messages 20 \
-             --warm-up 5 --lose-every 20"
-        );
-        let out = s.command(&args).output().unwrap();
-        let m: Value = serde_json::from_slice(&out.stdout).unwrap();
-        faults.extend(s.faults_in(&m, &args, 2 * waits.split(',').count()));
-        for case in m["cases"].as_array().unwrap().iter().filter(|c| c["system"] == *s.system) {
-            let lost = &case["runs"][0]["lost_rounds"];
-            let at_least_one = |what: &str| lost[what].as_u64().is_some_and(|n| n >= 1);
-            if !at_least_one("questions") || !at_least_one("answers") {
-                faults.push(format!("{}: losses are not reported: {lost}", case["id"]));
+        for wait in s.waits(false) {
+            for payload in [Payload::Untouched, Payload::Filled] {
+                let job = Job { reach, wait, payload, lose_every: 20, ..s.job() };
+                match s.run(&job).map(|account| account.lost_rounds.unwrap_or_default()) {
+                    Ok(lost) if lost.questions == 0 || lost.answers == 0 => {
+                        faults.push(format!("{}: losses are not reported: {lost:?}", name(&job)));
+                    }
+                    Ok(_) => {}
+                    Err(more) => faults.extend(more),
+                }
             }
         }
     }
     faults
-}
-
-/// Returns the times of a sample in the output of `--raw`: due, and in hand if it came.
-fn due_and_in_hand(line: &str) -> (u64, Option<u64>) {
-    // The name is first, and may contain commas.
-    let stamps: Vec<Option<u64>> =
-        line.rsplit(',').take(8).map(|stamp| stamp.parse().ok()).collect();
-    (stamps[7].unwrap(), stamps[2])
 }
 
 /// The receiving end is stopped repeatedly. Samples that are due meanwhile must be reported at
@@ -285,92 +261,79 @@ fn due_and_in_hand(line: &str) -> (u64, Option<u64>) {
 fn stalled(s: &Subject) -> Vec<String> {
     const PERIOD: Duration = Duration::from_millis(10);
     let ns = |d: Duration| d.as_nanos() as u64;
-    let (reach, wait) = (s.reaches().next().unwrap(), s.waits(true));
-    let wait = if wait.is_empty() { "spin" } else { wait.split(',').next().unwrap() };
-    let (stamps, said) =
-        (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
     // Room for all samples that are due in two stalls.
-    let args = format!(
-        "--reach {reach} --size 64 --wait {wait} --rate 100 --depth 64 --messages 400 --warm-up 5 \
-         --seed 1"
-    );
-    let mut bench = s
-        .command(&args)
-        .arg("--raw")
-        .arg(stamps.path())
-        .stdout(said.reopen().unwrap())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let job = Job {
+        reach: s.reach(),
+        wait: s.wait(),
+        pace: Pace::RateHz(100.0),
+        depth: 64,
+        messages: 400,
+        ..s.job()
+    };
     let deadline = Instant::now() + Duration::from_secs(120);
     let mut stalls = Vec::new();
-    while bench.try_wait().unwrap().is_none() {
-        if Instant::now() > deadline {
-            signal(bench.id(), rustix::process::Signal::INT);
-            bench.wait().unwrap();
-            return vec!["it did not end within 120 s".to_owned()];
-        }
-        let started = processes::children(bench.id());
-        let ends: Vec<i32> =
-            started.iter().copied().filter(|pid| s.is_run_by(*pid as u32)).collect();
-        // The keeper was started first, then the receiving end; within a process there is only one
-        // process.
-        let ends = ends.get(usize::from(s.about["keeper"] == true)..).unwrap_or_default();
-        if ends.len() == if reach == "process" { 1 } else { 2 } {
+    let ended = while_it_runs(s, &job, |interrupted| {
+        let ends = s.ends();
+        // Within a process there is only one process.
+        if ends.len() == if job.reach == Reach::Process { 1 } else { 2 } {
             stalls.extend(processes::stall(ends[0], || Instant::now() > deadline));
         }
-        started
-            .iter()
-            .filter(|pid| is_own(**pid as u32))
-            .for_each(|own| signal(*own as u32, rustix::process::Signal::KILL));
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let m: Value = serde_json::from_reader(said.reopen().unwrap()).unwrap();
-    let mut faults = s.faults_in(&m, &args, 1);
-    if !faults.is_empty() {
-        return faults;
-    }
-    let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system).unwrap();
-    let (run, id) = (&case["runs"][0], format!("\"{}\",", case["id"].as_str().unwrap()));
-    let text = std::fs::read_to_string(stamps.path()).unwrap();
-    let samples: Vec<_> =
-        text.lines().filter(|line| line.starts_with(&id)).map(due_and_in_hand).collect();
-    let (first, last) =
-        (samples.iter().map(|s| s.0).min().unwrap(), samples.iter().map(|s| s.0).max().unwrap());
+        interrupted.store(Instant::now() > deadline, Ordering::Relaxed);
+    });
+    let account = match s.judged(&job, ended) {
+        Ok(account) => account,
+        Err(faults) => return faults,
+    };
+    let mut faults = Vec::new();
+    let due = |sample: &Sample| sample.sent.scheduled;
+    let in_hand = |sample: &Sample| sample.received.map(|r| r.in_hand);
+    let first = account.stamps.iter().map(due).min().unwrap();
+    let last = account.stamps.iter().map(due).max().unwrap();
     stalls.retain(|s| s.from > first && s.to < last);
     if stalls.is_empty() {
-        return vec![format!("{args}: it never stood still while samples were due")];
+        return vec![format!("{}: it never stood still while samples were due", name(&job))];
     }
     let (mut longest, mut gone) = (0, 0);
     for stall in &stalls {
-        let due: Vec<_> = samples.iter().filter(|s| s.0 > stall.from && s.0 < stall.to).collect();
-        if (due.len() as u64) < ns(STALL) / ns(PERIOD) - 2 {
-            faults.push(format!("{args}: only {} samples were due in {stall:?}", due.len()));
-        }
-        if let Some(early) = due.iter().find(|s| s.1.is_some_and(|at| at < stall.to)) {
+        let during = |s: &&Sample| due(s) > stall.from && due(s) < stall.to;
+        let stalled: Vec<&Sample> = account.stamps.iter().filter(during).collect();
+        if (stalled.len() as u64) < ns(STALL) / ns(PERIOD) - 2 {
             faults.push(format!(
-                "{args}: {early:?} was received while no reader could take it, in {stall:?}"
+                "{}: only {} samples were due in {stall:?}",
+                name(&job),
+                stalled.len()
             ));
         }
-        gone += due.iter().filter(|s| s.1.is_none()).count() as u64;
-        longest = longest.max(due.iter().find(|s| s.1.is_some()).map_or(0, |s| stall.to - s.0));
+        if let Some(early) = stalled.iter().find(|s| in_hand(s).is_some_and(|at| at < stall.to)) {
+            faults.push(format!(
+                "{}: {early:?} was received while no reader could take it, in {stall:?}",
+                name(&job)
+            ));
+        }
+        gone += stalled.iter().filter(|s| in_hand(s).is_none()).count() as u64;
+        let late = stalled.iter().find(|s| in_hand(s).is_some()).map_or(0, |s| stall.to - due(s));
+        longest = longest.max(late);
     }
     // Two buffers, whatever the depth of the job.
     let replaces = s.system.starts_with("as_published/sim");
-    if gone > 0 && !replaces || gone > run["missed"][0].as_u64().unwrap() {
-        faults.push(format!("{args}: {gone} of what was due meanwhile did not come: {run}"));
+    if gone > 0 && !replaces || gone > account.missed[0] {
+        faults.push(format!("{}: {gone} of the samples due meanwhile did not come", name(&job)));
     }
     if !replaces && longest < ns(STALL) - 2 * ns(PERIOD) {
         faults.push(format!(
-            "{args}: what was due at the beginning of {stalls:?} came {longest} ns late at least"
+            "{}: what was due at the beginning of {stalls:?} came {longest} ns late at least",
+            name(&job)
         ));
     }
-    let reported = &run["figures"]["schedule_relative"];
-    if reported["n"] != run["received"][0]
-        || reported["max"].as_u64().is_none_or(|max| max < longest.max(1))
+    let reported = account.samples.get(&Metric::ScheduleRelative).cloned().unwrap_or_default();
+    if reported.len() as u64 != account.received[0]
+        || reported.iter().max().is_none_or(|max| *max < longest.max(1))
     {
         faults.push(format!(
-            "{args}: a sample was at least {longest} ns late, and this is reported: {reported}"
+            "{}: a sample was at least {longest} ns late, and {} figures have at most {:?}",
+            name(&job),
+            reported.len(),
+            reported.iter().max()
         ));
     }
     faults
@@ -379,32 +342,26 @@ fn stalled(s: &Subject) -> Vec<String> {
 /// A middleware's own latency tool runs and has a result. Its agreement depends on speed and is not
 /// checked.
 fn own_tool(s: &Subject) -> Vec<String> {
-    if s.about["own_tool"] == "" {
+    if s.about.own_tool.is_empty() {
         return Vec::new();
     }
-    let reliable =
-        if s.has("own_tool_reliability", "reliable") && s.has("reliability", "best_effort") {
-            " --reliable"
-        } else {
-            ""
-        };
-    let out = s
-        .command(&format!("--size 1k --wait block --messages 20 --own-tools{reliable}"))
-        .output()
-        .unwrap();
-    let m: Value = serde_json::from_slice(&out.stdout).unwrap();
-    let case = m["cases"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|c| c["system"] == *s.system && c["kind"] == "own_tool")
-        .unwrap();
-    let said = &case["runs"][0]["own_tool"];
-    let positive = |field: &str| said[field].as_u64().is_some_and(|n| n > 0);
-    if said["name"] == s.about["own_tool"] && positive("p50_ns") && positive("n") {
-        Vec::new()
-    } else {
-        vec![format!("{}", case["runs"][0])]
+    let job = Job { size: 1024, ..s.job() };
+    let of = |reliability| Job { reliability, ..job.clone() };
+    let measured = [job.reliability, Reliability::Reliable]
+        .map(of)
+        .into_iter()
+        .find(|job| s.about.has_own_tool_for(job));
+    let Some(job) = measured else {
+        return vec!["its own tool measures no blocking ping-pong of 1 KiB".into()];
+    };
+    let interrupted = AtomicBool::new(false);
+    match trial(&Trial::new(Kind::OwnTool, job), &s.peers, &interrupted) {
+        Ok(Account { own_tool: Some(said), .. })
+            if said.name == s.about.own_tool && said.p50_ns > 0 && said.n > 0 =>
+        {
+            Vec::new()
+        }
+        other => vec![format!("{other:?}")],
     }
 }
 
@@ -415,23 +372,27 @@ fn tears(s: &Subject) -> Vec<String> {
     if !s.system.starts_with("as_published/sim") {
         return Vec::new();
     }
-    let args = "--size 8M --wait block --rate 1000 --subscribers 3 --messages 500 --warm-up 10 \
-         --payload filled";
-    let out = s.command(args).output().unwrap();
-    let m: Value = serde_json::from_slice(&out.stdout).unwrap();
-    let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system).unwrap();
-    let run = &case["runs"][0];
-    let shown = run["invalid"].to_string().contains("payload mismatch");
-    if run["torn"].as_u64().is_some_and(|n| n > 0) && shown {
-        Vec::new()
-    } else {
-        vec![format!("no torn payload is shown: {run}")]
+    let job = Job {
+        size: 8 << 20,
+        pace: Pace::RateHz(1000.0),
+        subscribers: 3,
+        messages: 500,
+        warm_up: 10,
+        payload: Payload::Filled,
+        ..s.job()
+    };
+    match link(&job, &s.peers) {
+        Ok(a) if a.torn > 0 && a.invalid.iter().any(|r| r.contains("payload mismatch")) => {
+            Vec::new()
+        }
+        other => vec![format!("no torn payload is shown: {other:?}")],
     }
 }
 
 /// The scenarios' assumptions about systems match the systems' own descriptions.
 #[test]
 fn peers_can_do_what_scenarios_count_on() {
+    let _alone = ALONE.lock();
     let noted: Value = serde_json::from_str(include_str!("capabilities.json")).unwrap();
     let named = |list: &Value, name: &Value| {
         list.as_array().unwrap().iter().find(|x| x["name"] == *name).cloned()
@@ -445,17 +406,14 @@ fn peers_can_do_what_scenarios_count_on() {
             differ.push(format!("{}: it is missing", s.system));
             continue;
         };
+        let about = serde_json::to_value(&s.about).unwrap();
         let said = capabilities
             .as_object()
             .unwrap()
             .iter()
-            .filter(|(key, value)| s.about[key.as_str()] != **value);
+            .filter(|(key, value)| about[key.as_str()] != **value);
         differ.extend(said.map(|(key, value)| {
-            format!(
-                "{}: {key} is noted as {value}, and it says {}",
-                s.system,
-                s.about[key.as_str()]
-            )
+            format!("{}: {key} is noted as {value}, and it says {}", s.system, about[key.as_str()])
         }));
     }
     assert!(
@@ -468,55 +426,35 @@ fn peers_can_do_what_scenarios_count_on() {
 /// Cases run one after the other, so that peers do not share daemons or CPUs.
 #[test]
 fn every_variant_of_every_peer_keeps_the_protocol() {
+    let _alone = ALONE.lock();
+    adopt_orphans();
     // All checks run, whatever failed before.
     let mut failed = check("ping-pong", |s| {
-        let mut faults = Vec::new();
-        for reach in s.reaches() {
-            let waits = s.waits(false);
-            let n = waits.split(',').count();
-            let args = format!(
-                "--reach {reach} --size {} --wait {waits} --messages 20 --warm-up 5",
-                s.sizes()
-            );
-            faults.extend(s.faults(&args, 2 * n));
-            faults.extend(s.faults(&format!("{args} --payload filled --take borrow,copy"), 4 * n));
+        let mut jobs = Vec::new();
+        for (reach, wait, size) in shapes(s, &s.waits(false)) {
+            let plain = Job { reach, wait, size, ..s.job() };
+            let filled = |take| Job { payload: Payload::Filled, take, ..plain.clone() };
+            jobs.extend([filled(Take::Borrow), filled(Take::Copy), plain.clone()]);
         }
-        faults
+        s.faults(jobs)
     });
     failed.extend(check("open loop, one to two", |s| {
-        let mut faults = Vec::new();
-        for reach in s.reaches() {
-            let waits = s.waits(true);
-            if waits.is_empty() || s.about["max_subscribers"].as_u64().unwrap() < 2 {
-                let args = format!(
-                    "--reach {reach} --size {} --wait {} --rate \
-                     50",
-                    s.sizes(),
-                    s.waits(false)
-                );
-                faults.extend(s.faults(
-                    &format!(
-                        "{args} --messages 20 --warm-up 5 --payload \
-                     filled"
-                    ),
-                    2,
-                ));
-                continue;
-            }
-            let args = format!(
-                "--reach {reach} --size {} --wait {waits} --rate 50 --subscribers 2 \
-                 --messages 20 --warm-up 5",
-                s.sizes()
-            );
-            faults.extend(s.faults(
-                &format!(
-                    "{args} --payload \
-                 filled"
-                ),
-                2 * waits.split(',').count(),
-            ));
+        let mut waits = s.waits(true);
+        let mut subscribers = 2;
+        if waits.is_empty() || s.about.max_subscribers < 2 {
+            (waits, subscribers) = (s.waits(false), 1);
         }
-        faults
+        let payload = Payload::Filled;
+        let pace = Pace::RateHz(50.0);
+        s.faults(shapes(s, &waits).map(|(reach, wait, size)| Job {
+            reach,
+            wait,
+            size,
+            payload,
+            pace,
+            subscribers,
+            ..s.job()
+        }))
     }));
     failed.extend(check("losses", loses));
     failed.extend(check("slow reader", falls_behind));
@@ -524,95 +462,88 @@ fn every_variant_of_every_peer_keeps_the_protocol() {
     failed.extend(check("own tool", own_tool));
     failed.extend(check("torn payloads", tears));
     failed.extend(check("interrupted", |s| {
-        ended_early(s, |bench, _| signal(bench.id(), rustix::process::Signal::INT), 130)
+        ended_early(s, "interrupted", |interrupted, _| interrupted.store(true, Ordering::Relaxed))
     }));
     failed.extend(check("killed ends", |s| {
-        ended_early(
-            s,
-            |_, ends| {
-                for end in ends {
-                    signal(*end, rustix::process::Signal::KILL);
-                }
-            },
-            1,
-        )
+        ended_early(s, "ended too early (signal: 9", |_, ends| {
+            ends.iter().for_each(|end| kill(*end));
+        })
     }));
     assert!(LOOKED.load(Ordering::Relaxed) > 0, "PEERS_TEST_CHECK names none of the checks");
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-fn signal(pid: u32, signal: rustix::process::Signal) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
-        let _ = rustix::process::kill_process(pid, signal);
+/// Reaches, ways of waiting and sizes of a peer, in all combinations.
+fn shapes(s: &Subject, waits: &[Wait]) -> impl Iterator<Item = (Reach, Wait, usize)> {
+    let mut shapes = Vec::new();
+    for reach in s.reaches() {
+        for wait in waits {
+            shapes.extend(s.sizes().map(|size| (reach, *wait, size)));
+        }
+    }
+    shapes.into_iter()
+}
+
+fn kill(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// Returns the benchmark's processes.
-fn children(bench: u32) -> Vec<u32> {
-    let list =
-        std::fs::read_to_string(format!("/proc/{bench}/task/{bench}/children")).unwrap_or_default();
-    list.split_whitespace().map(|p| p.parse().unwrap()).collect()
-}
-
-/// Returns true if a process measures Driveline or a baseline. A forked process that has not
-/// started its program yet does not count.
-fn is_own(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
-        .is_ok_and(|line| line.contains("bench-peer"))
+/// Runs a job, and meanwhile `poll` again and again.
+fn while_it_runs(
+    s: &Subject,
+    job: &Job,
+    mut poll: impl FnMut(&AtomicBool),
+) -> Result<Account, String> {
+    let interrupted = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let run =
+            scope.spawn(|| trial(&Trial::new(Kind::Link, job.clone()), &s.peers, &interrupted));
+        while !run.is_finished() {
+            poll(&interrupted);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        run.join().unwrap()
+    })
 }
 
 /// Ends a link of this peer while it runs, with `end`, and returns the faults of the result.
-fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<String> {
-    let reach = s.reaches().next().unwrap();
-    let wait = s.waits(false);
-    let wait = wait.split(',').next().unwrap();
-    let mut bench = s
-        .command(&format!(
-            "--reach {reach} --size 64k --wait {wait} --rate 20 --messages 100000 \
-             --warm-up 0 --seed 1"
-        ))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    // The seed determines the order of the cases; all but this peer's are ended at once.
+fn ended_early(s: &Subject, says: &str, end: impl Fn(&AtomicBool, &[i32])) -> Vec<String> {
+    let job = Job {
+        reach: s.reach(),
+        wait: s.waits(false)[0],
+        size: 64 << 10,
+        pace: Pace::RateHz(20.0),
+        messages: 100_000,
+        warm_up: 0,
+        ..s.job()
+    };
     let deadline = Instant::now() + Duration::from_secs(60);
-    let mut ended = false;
-    while bench.try_wait().unwrap().is_none() && Instant::now() < deadline {
-        let started = children(bench.id());
-        let runs = |pid: &u32| s.is_run_by(*pid);
-        if started.iter().any(runs) {
-            if !ended {
-                // Usually long enough for the link to be connected. Whenever it ends, nothing may
-                // remain.
-                std::thread::sleep(Duration::from_millis(1500));
-                let mut ends: Vec<u32> = children(bench.id()).into_iter().filter(runs).collect();
-                ends.sort_unstable();
-                // The keeper was started first.
-                let ends = ends.get(usize::from(s.about["keeper"] == true)..).unwrap_or_default();
-                if !ends.is_empty() {
-                    end(&bench, ends);
-                    ended = true;
-                }
-            }
-        } else {
-            for own in started.into_iter().filter(|pid| is_own(*pid)) {
-                signal(own, rustix::process::Signal::KILL);
+    let (mut ended, mut late) = (false, false);
+    let result = while_it_runs(s, &job, |interrupted| {
+        if !ended && !s.ends().is_empty() {
+            // Usually long enough for the link to be connected. Whenever it ends, nothing may
+            // remain.
+            std::thread::sleep(Duration::from_millis(1500));
+            let ends = s.ends();
+            if !ends.is_empty() {
+                end(interrupted, &ends);
+                ended = true;
             }
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        if Instant::now() > deadline {
+            late = true;
+            interrupted.store(true, Ordering::Relaxed);
+        }
+    });
     let mut faults = Vec::new();
-    match bench.try_wait().unwrap() {
-        None => {
-            faults.push("it did not end within 60 s".to_owned());
-            signal(bench.id(), rustix::process::Signal::INT);
-            let _ = bench.wait();
-        }
-        Some(code) if code.code() != Some(status) => {
-            faults.push(format!("the benchmark ended with {code} instead of {status}"))
-        }
-        Some(_) => {}
+    if late {
+        faults.push("it did not end within 60 s".to_owned());
+    }
+    match result {
+        Err(failure) if failure.contains(says) => {}
+        other => faults.push(format!("it ended otherwise: {other:?}")),
     }
     if !ended {
         faults.push("its processes were never seen".to_owned());

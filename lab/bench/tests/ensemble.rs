@@ -58,7 +58,7 @@ fn run(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ensembl
 
 fn measure(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ensemble> {
     let program = Program {
-        path: env!("CARGO_BIN_EXE_driveline-bench-link").into(),
+        path: env!("CARGO_BIN_EXE_driveline-bench-end").into(),
         args: vec![PEER_COMMAND.into()],
     };
     let (peers, interrupted) = (Selection::default(), AtomicBool::new(false));

@@ -19,6 +19,7 @@ mod figure_text;
 mod further;
 mod gateway;
 mod left_out;
+mod link;
 mod list;
 mod literature;
 mod markdown;
@@ -35,6 +36,7 @@ mod words;
 mod workload;
 
 pub use compare::{CompareArgs, compare};
+pub use link::{LinkArgs, link};
 pub use list::{list, show};
 pub use outputs::{ReportArgs, report};
 pub use run::{RunArgs, run};

@@ -2,9 +2,10 @@
 //! The command `driveline-bench`, which `driveline bench` starts.
 
 use clap::{CommandFactory, Parser, Subcommand};
-use driveline_bench::{Ending, LinkArgs, PEER_COMMAND, PeersArgs, exit_code_of, peer_main};
+use driveline_bench::peers::{PeersArgs, list_peers};
+use driveline_bench::{Ending, PEER_COMMAND, exit_code_of, peer_main};
 use driveline_lab::scenario::{LoadError, schema};
-use driveline_lab::{CompareArgs, ReportArgs, RunArgs};
+use driveline_lab::{CompareArgs, LinkArgs, ReportArgs, RunArgs};
 use driveline_terminal::screen::Screen;
 use driveline_workloads::{WORKLOAD_COMMAND, workload_main};
 use serde_json::json;
@@ -49,7 +50,7 @@ enum Command {
     Report(ReportArgs),
     /// Show the significant differences between two measurements
     Compare(CompareArgs),
-    /// Measure the latency of one link, and compare it with the machine's floor
+    /// Measure links described by options, and compare them with the machine's floors
     Link(Box<LinkArgs>),
     /// List other middleware: configuration of installed peers, and instructions for the others
     #[command(
@@ -97,7 +98,7 @@ fn run(command: Command, screen: &Screen) -> ExitCode {
     let outcome = match command {
         Command::Link(mut link) => {
             link.json |= screen.json;
-            driveline_bench::run_link(&link).map(Ending::exit_code)
+            driveline_lab::link(&link).map(Ending::exit_code)
         }
         Command::List { show: Some(id), .. } => {
             driveline_lab::show(&id).map(|text| printed(text.to_owned()))
@@ -121,8 +122,7 @@ fn run(command: Command, screen: &Screen) -> ExitCode {
         }
         Command::Peers(mut peers) => {
             peers.json = screen.json;
-            driveline_bench::list_peers(&peers)
-                .map(|text| printed(format!("{}\n", text.trim_end())))
+            list_peers(&peers).map(|text| printed(format!("{}\n", text.trim_end())))
         }
         Command::Described => {
             screen.print_json(&command_line::described(Arguments::command()));

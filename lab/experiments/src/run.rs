@@ -17,7 +17,7 @@ use driveline::types::MonotonicNs;
 use driveline_bench::harness::{MemcpyKind, Reach, System};
 use driveline_bench::machine::{self, Machine, Ticks};
 use driveline_bench::observations::Observations;
-use driveline_bench::peers;
+use driveline_bench::peers::{self, Peer};
 use driveline_bench::stats::Random;
 use driveline_bench::{
     self as bench, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Runner, Trial,
@@ -115,11 +115,26 @@ pub struct RunArgs {
 }
 
 /// Prints a text. A closed pipe (`| head`) is not an error.
-fn say(text: &str) -> Result<()> {
+pub(crate) fn say(text: &str) -> Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to standard output"),
     }
+}
+
+/// Scenarios to measure, with the options of the measurement.
+pub(crate) struct Request {
+    pub(crate) scenarios: Vec<Scenario>,
+    /// Installed peers.
+    pub(crate) found: Vec<Peer>,
+    pub(crate) extent: Extent,
+    /// True for all built-in scenarios, of which some may have nothing to measure.
+    pub(crate) of_all: bool,
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) yes: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) json: bool,
 }
 
 /// Measures, writes the report and prints a summary. Blocks until all runs have ended.
@@ -127,33 +142,58 @@ fn say(text: &str) -> Result<()> {
 /// # Errors
 /// If nothing can be measured. Failed runs are part of the result instead.
 pub fn run(args: &RunArgs) -> Result<Ending> {
+    if let Some(directory) = &args.resume {
+        return report_on(reopen(directory)?, args.json);
+    }
+    let found = peers::discover(peers::directory().as_deref())?;
+    measure(Request {
+        scenarios: scenarios(args, &found)?,
+        found,
+        extent: match (args.quick, args.paper) {
+            (true, _) => Extent::Quick,
+            (_, true) => Extent::Paper,
+            _ => Extent::Default,
+        },
+        of_all: is_all(args),
+        out: args.out.clone(),
+        seed: args.seed,
+        yes: args.yes,
+        dry_run: args.dry_run,
+        json: args.json,
+    })
+}
+
+/// Measures scenarios into a new archive, or prints the plan.
+pub(crate) fn measure(request: Request) -> Result<Ending> {
+    let json = request.json;
+    if !request.dry_run {
+        return report_on(prepare(request)?, json);
+    }
+    let (experiments, _) = plan_all(&request)?;
+    something(&experiments, request.of_all)?;
+    gateway(&experiments)?;
+    say(&if json {
+        serde_json::to_string_pretty(&outline_json(&experiments))? + "\n"
+    } else {
+        outline(&experiments, paragraphs::width())
+    })?;
+    Ok(Ending::Valid)
+}
+
+/// Makes the runs that an archive lacks, writes its report and prints a summary.
+fn report_on(archive: Archive, json: bool) -> Result<Ending> {
     let program = Program {
         path: std::env::current_exe().context("cannot find the running program")?,
         args: vec![PEER_COMMAND.into()],
     };
-    if args.dry_run {
-        let experiments = plan_all(args)?.0;
-        something(&experiments, is_all(args))?;
-        gateway(&experiments)?;
-        say(&if args.json {
-            serde_json::to_string_pretty(&outline_json(&experiments))? + "\n"
-        } else {
-            outline(&experiments, paragraphs::width())
-        })?;
-        return Ok(Ending::Valid);
-    }
-    let archive = match &args.resume {
-        Some(directory) => reopen(directory)?,
-        None => prepare(args)?,
-    };
     // From here on, there are results to report.
     let interrupted = driveline_terminal::signals::interruption()?;
-    let archive = measure(archive, &program, &interrupted)?;
+    let archive = make_runs(archive, &program, &interrupted)?;
     // Also for an interrupted measurement: the results until then are shown.
     let page = archive.directory().join(PAGE);
     let analysis = analyse(&archive)?;
     keep(&archive, &analysis, None)?;
-    if args.json {
+    if json {
         say(&(serde_json::to_string_pretty(&analysis)? + "\n"))?;
     } else {
         say(&(summary(&archive, &analysis, &page) + "\n"))?;
@@ -289,22 +329,22 @@ fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
     )
 }
 
-/// Plans all experiments, so that impossible cases are known before the first run. Returns the
-/// peers as well.
-fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers::Selection)> {
-    let extent = match (args.quick, args.paper) {
-        (true, _) => Extent::Quick,
-        (_, true) => Extent::Paper,
-        _ => Extent::Default,
-    };
+/// Plans all experiments, so that impossible cases are known before the first run.
+fn plan_all(request: &Request) -> Result<(Vec<Experiment>, Placement)> {
     let placement = Placement::automatic(machine::usable_cpus()?);
-    let found = peers::discover(peers::directory().as_deref())?;
+    let plan = |scenario| plan::plan(scenario, request.extent, &request.found, &placement);
+    let experiments = request.scenarios.iter().map(plan).collect::<Result<_>>()?;
+    Ok((experiments, placement))
+}
+
+/// Returns the scenarios that a command line names, with its changes.
+fn scenarios(args: &RunArgs, found: &[Peer]) -> Result<Vec<Scenario>> {
     if let Some((message, help)) =
-        args.systems.iter().find_map(|name| peers::misnamed(&found, name, &scenario::OWN_SYSTEMS))
+        args.systems.iter().find_map(|name| peers::misnamed(found, name, &scenario::OWN_SYSTEMS))
     {
         bail!(UsageError::new(anyhow!("--systems: {message}: {help}")));
     }
-    let mut experiments: Vec<Experiment> = Vec::new();
+    let mut scenarios: Vec<Scenario> = Vec::new();
     let all = || scenario::builtin().iter().map(|b| b.id.to_owned());
     let words: Vec<String> = args
         .what
@@ -312,8 +352,8 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
         .flat_map(|w| if w == "all" { all().collect() } else { vec![w.clone()] })
         .collect();
     for (i, word) in words.iter().enumerate() {
-        let mut scenario = scenario::load_for(word, &found).map_err(LoadError::in_command_line)?;
-        if let Some(at) = experiments.iter().position(|e| e.scenario.id == scenario.id) {
+        let mut scenario = scenario::load_for(word, found).map_err(LoadError::in_command_line)?;
+        if let Some(at) = scenarios.iter().position(|s| s.id == scenario.id) {
             let same =
                 words.iter().take(i).nth(at).is_some_and(|other| scenario::is_same(other, word));
             let id = &scenario.id;
@@ -324,10 +364,9 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
             }));
         }
         change(&mut scenario, &args.systems, args.rounds);
-        experiments.push(plan::plan(&scenario, extent, &found, &placement)?);
+        scenarios.push(scenario);
     }
-    let selection = plan::selection(&experiments, &found)?;
-    Ok((experiments, extent, placement, selection))
+    Ok(scenarios)
 }
 
 /// Applies the command line, which overrides the file.
@@ -347,12 +386,13 @@ fn change(scenario: &mut Scenario, systems: &[String], rounds: Option<u64>) {
 }
 
 /// Makes the archive of the planned measurement.
-fn prepare(args: &RunArgs) -> Result<Archive> {
-    let (experiments, extent, placement, selection) = plan_all(args)?;
-    something(&experiments, is_all(args))?;
+fn prepare(request: Request) -> Result<Archive> {
+    let (experiments, placement) = plan_all(&request)?;
+    let selection = plan::selection(&experiments, &request.found)?;
+    something(&experiments, request.of_all)?;
     let gateway = gateway(&experiments)?;
-    agreed(experiments.iter().map(seconds).sum(), args.yes)?;
-    let seed = args.seed.unwrap_or_else(|| Random::new(MonotonicNs::now().0).next_u64() >> 32);
+    agreed(experiments.iter().map(seconds).sum(), request.yes)?;
+    let seed = request.seed.unwrap_or_else(|| Random::new(MonotonicNs::now().0).next_u64() >> 32);
     let manifest = Manifest {
         format: FORMAT,
         version: bench::VERSION.into(),
@@ -362,7 +402,7 @@ fn prepare(args: &RunArgs) -> Result<Archive> {
         command: bench::command(),
         started_at: now(),
         finished_at: None,
-        extent,
+        extent: request.extent,
         seed,
         validity_rule: bench::validity_rule(),
         machine: Machine::examine(&placement.usable_cpus),
@@ -370,7 +410,7 @@ fn prepare(args: &RunArgs) -> Result<Archive> {
         peers: selection.chosen.into_iter().map(|(_, d)| d).collect(),
         experiments,
     };
-    let directory = args.out.clone().unwrap_or_else(|| {
+    let directory = request.out.unwrap_or_else(|| {
         let ids: Vec<_> =
             manifest.experiments.iter().map(|e| e.scenario.id.to_lowercase()).collect();
         let ids = if ids.len() > 3 { format!("{}-experiments", ids.len()) } else { ids.join("-") };
@@ -417,7 +457,8 @@ fn now() -> String {
     jiff::Timestamp::now().to_string()
 }
 
-fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) -> Result<Archive> {
+/// Makes the runs that an archive lacks, until it is complete or interrupted.
+fn make_runs(mut archive: Archive, program: &Program, interrupted: &AtomicBool) -> Result<Archive> {
     let found = peers::discover(peers::directory().as_deref())?;
     let selection = plan::selection(&archive.manifest.experiments, &found)?;
     if let Some((what, reason)) = selection.unavailable.first() {

@@ -508,8 +508,8 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         ("report . --markdown --json", 2, "choose one"),
         ("link --peers fastds", 2, "did you mean `fastdds`?"),
         ("link --subscribers 3", 2, "add --rate"),
-        ("link --publisher-cpu 9999", 2, "cannot be used"),
-        ("link --subscribers 100 --rate 10 --wait spin", 2, "use --wait block"),
+        ("link --processing-us 5", 2, "--rate"),
+        ("link --wait poll", 2, "spin:US"),
         ("link --size big", 2, "e.g. 64,1k,4M"),
         // The file is wrong, or the machine too small; the command line is right.
         ("run ./mine.yaml --dry-run", 1, "did you mean `fastdds`?"),
@@ -526,6 +526,8 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
              --out\n",
         ),
         ("link --size 64G --wait block", 1, "MiB are available"),
+        ("link --size 8 --payload filled", 1, "at least 32 bytes"),
+        ("link --subscribers 100 --rate 10 --wait spin", 1, "100 spinning readers need"),
     ] {
         let (code, out, err) = ended(dir.path(), &line.split(' ').collect::<Vec<_>>());
         assert!(

@@ -42,5 +42,5 @@ impl MemcpyKind {
 }
 
 /// All kinds, in the order of [`index`](super::Job::index).
-pub(crate) const MEMCPY_KINDS: [MemcpyKind; 3] =
+pub const MEMCPY_KINDS: [MemcpyKind; 3] =
     [MemcpyKind::IntoShared, MemcpyKind::IntoSharedSlots, MemcpyKind::FromSharedSlots];

@@ -18,8 +18,7 @@ pub use event::{End, Event, OwnTool};
 #[cfg(test)]
 pub(crate) use job::sample_job;
 pub use job::{HOSTS, Job, Pace, Payload, Reach, Reliability, Role, Take, Unset, Wait};
-pub(crate) use memcpy::MEMCPY_KINDS;
-pub use memcpy::{MEMCPY_FROM, MemcpyKind};
+pub use memcpy::{MEMCPY_FROM, MEMCPY_KINDS, MemcpyKind};
 pub(crate) use rows::read_bounded;
 pub use rows::{ReceivedRow, Row, SentRow, read_rows, write_rows};
 pub use system::System;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Length that marks the end: no counted sample is so short.
 const END_LEN: usize = 1;
 /// Minimum size of a counted sample.
-pub(crate) const MIN_SIZE: usize = 2;
+pub const MIN_SIZE: usize = 2;
 /// Maximum time that a reliable publisher waits for slow readers, as in all peers that have a
 /// limit.
 const MAX_BLOCKING_MS: u32 = 1000;

@@ -12,7 +12,8 @@ mod special;
 
 pub use link::{Middleware, Received, Receiver, Sender};
 
-pub(crate) use driveline_link::{MIN_SIZE, domain_dir, reliability};
+pub use driveline_link::MIN_SIZE;
+pub(crate) use driveline_link::{domain_dir, reliability};
 pub use payload::MIN_FILLED;
 pub use recorder::sleep_until;
 
@@ -25,6 +26,8 @@ use floor_link::FloorEnds;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 
+/// Argument with which a program must call [`peer_main`].
+pub const PEER_COMMAND: &str = "bench-peer";
 /// Descriptor under which a measured process finds the words of a floor.
 pub(crate) const WORDS_FD: i32 = 3;
 

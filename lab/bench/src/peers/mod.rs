@@ -7,9 +7,11 @@
 //! peer of the catalogue without a program is listed with instructions to add it.
 
 mod description;
+mod list;
 mod selection;
 
 pub use description::{Description, RunsWorkload, Setting, Variant, WaitKind};
+pub use list::{PeersArgs, list_peers};
 pub use selection::{Selection, misnamed, names, select};
 
 use crate::child::{Started, unreadable};

@@ -2,6 +2,7 @@
 //! Remains of a run of peers: files in shared memory, processes.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
+use crate::processes;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,10 +16,6 @@ const TRACES: [(&str, &[&str]); 5] = [
     ("iceoryx2", &["drv", "iox2_"]),
     ("zenoh", &[".zenoh"]),
 ];
-
-/// Variable with the number of this run, in the environment of everything that it starts. Other
-/// measurements may run at the same time.
-pub(crate) const MARK: &str = "DRIVELINE_PEERS_TEST";
 
 /// Returns the files of this user in shared memory that a peer, or the benchmark, may have made.
 pub(crate) fn files(name: &str) -> BTreeSet<PathBuf> {
@@ -56,10 +53,14 @@ fn is_used(path: &Path) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|process| uses(process.path()))
 }
 
-/// Returns the remains of this run: new files that no process uses, and processes that it has
-/// started.
+/// Makes this process the parent of all descendants whose parents end, so that they are found.
+pub(crate) fn adopt_orphans() {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+}
+
+/// Returns the remains of this run: new files that no process uses, and its descendants, after
+/// [`adopt_orphans`].
 pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String> {
-    let mark = format!("{MARK}={}", std::process::id());
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let new = files(name)
@@ -67,17 +68,9 @@ pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String>
             .filter(|path| path.exists() && !is_used(path))
             .map(|p| p.display().to_string())
             .collect::<Vec<_>>();
-        let marked = |process: &Path| {
-            std::fs::read(process.join("environ"))
-                .is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
-        };
-        let processes =
-            std::fs::read_dir("/proc").unwrap().flatten().map(|e| e.path()).filter(|p| marked(p));
-        let running = processes.map(|p| {
-            format!(
-                "process {}",
-                std::fs::read_to_string(p.join("comm")).unwrap_or_default().trim()
-            )
+        let running = processes::children(std::process::id()).into_iter().map(|pid| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("process {}", name.trim())
         });
         let all: Vec<String> = new.into_iter().chain(running).collect();
         // Processes that are just ending may take a moment.

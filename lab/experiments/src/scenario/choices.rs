@@ -59,8 +59,11 @@ impl From<Figure> for Metric {
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident => $to:ident { $($(#[$doc:meta])* $word:ident),* }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+        )]
         #[serde(rename_all = "snake_case")]
+        #[value(rename_all = "snake_case")]
         pub enum $name { $($(#[$doc])* $word),* }
 
         impl From<$name> for $to {
@@ -123,7 +126,9 @@ words! {
 }
 
 /// Place of the ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CpusSpec {
     /// The publisher on the first CPU, subscribers on the others in turn.

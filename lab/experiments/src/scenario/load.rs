@@ -32,6 +32,12 @@ pub fn load_for(word: &str, peers: &[Peer]) -> Result<Scenario, LoadError> {
     check(document(word)?, Some(peers))
 }
 
+/// Checks the text of a scenario, with its systems as in [`load_for`]. Errors show it as a file of
+/// this name.
+pub(crate) fn from_text(name: &str, text: String, peers: &[Peer]) -> Result<Scenario, LoadError> {
+    check(parse_document(Path::new(name), text)?, Some(peers))
+}
+
 /// Returns true if two words name the same experiment: the same built-in one, or the same file.
 pub(crate) fn is_same(a: &str, b: &str) -> bool {
     match (built_in(a), built_in(b)) {

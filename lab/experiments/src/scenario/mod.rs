@@ -21,7 +21,7 @@ pub use choices::{
 };
 pub use error::LoadError;
 pub use extent::Extent;
-pub(crate) use load::{built_in, is_same, no_such};
+pub(crate) use load::{built_in, from_text, is_same, no_such};
 pub use load::{load, load_for, schema};
 
 use driveline_graph::ByteSize;
