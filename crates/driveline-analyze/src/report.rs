@@ -54,8 +54,8 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         "Age of the sensor data when each component was done with it, from the moment the sensor's \
          data was valid. <b>Communication</b> is the time from a publish to the start of the \
          callback it triggered, <b>computation</b> the time inside callbacks, <b>idle</b> the time \
-         data lay ready until something else had it read. The parts add up to the age, exactly; \
-         the p50 and p99 rows show the very sample that holds that rank.",
+         data waited at an input until another event triggered the component. The parts add up to \
+         the age, exactly; the p50 and p99 rows show the very sample that holds that rank.",
         figures::age_split(summary),
         "No component has finished with data that descends from a sensor.",
     );
@@ -119,8 +119,8 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         "Samples that were published and that a component did not see because newer ones had taken \
          their place. On an input that triggers, that is work that was not done: a component \
          slower than its source misses steadily, since the newest data wins. On an input that is \
-         only read when something else triggers, they were <b>superseded</b>: nobody wanted them \
-         any more.",
+         only read when something else triggers, they were <b>superseded</b> by newer \
+         ones.",
         figures::missed_timeline(run),
         "No component missed a sample.",
     );
@@ -128,9 +128,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         &mut page,
         "Subscriptions",
         "Every input, with what arrived and what did not. Inputs that trigger <b>miss</b> samples, \
-         which is work not done; on those that are only read, newer samples <b>supersede</b> older \
-         ones. <b>Inactive</b>: samples that came while no mode had the component active. \
-         <b>Standby</b>: samples of a publisher that stood by for a stronger one.",
+         which is work not done; on inputs that are only read, newer samples <b>supersede</b> \
+         older ones. <b>Inactive</b>: samples that arrived while no mode had the component \
+         active. <b>Standby</b>: samples of a publisher that stood by for a stronger one.",
         subscription_table(summary),
         "There are none.",
     );
@@ -161,9 +161,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         section(
             &mut page,
             "Services",
-            "Every service that a component calls or serves, with what became of the calls; what \
-             is in no other column was still under way. Only clients know whose time was over, and \
-             what they could not send.",
+            "Every service that a component calls or serves, with the outcomes of the calls; a \
+             call in no other column had not ended yet. Only clients know which calls timed out, \
+             and which could not be sent.",
             Some(service_table(summary)),
             "",
         );
@@ -171,10 +171,10 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     section(
         &mut page,
         "End-to-end figures",
-        "The numbers behind the first plot, at the sinks. Age is that of the oldest part of what \
-         was joined; that of the newest part is given beside it. If they differ by a frame, an \
-         input that lay ready came from the frame before. Ratio: communication ÷ computation, of \
-         the medians.",
+        "The numbers behind the first plot, at the sinks. Age is that of the oldest of the \
+         joined samples; the age of the newest one is shown as well. If they differ by a frame, \
+         a waiting input came from the frame before. Ratio: communication ÷ computation, of the \
+         medians.",
         age_table(&summary.end_to_end),
         "There are none.",
     );
@@ -234,7 +234,7 @@ const FAULTS_TEXT: &str = "Processes that ended without being asked to. <b>Ready
 
 const MODES_TEXT: &str = "Switches between the modes of the graph. <b>Took</b>: time from the \
                           request until the components of the mode were active. <b>Components</b>: \
-                          those that changed, with the duration of their <code>on_activate</code> \
+                          the changed ones, with the duration of their <code>on_activate</code> \
                           or <code>on_deactivate</code>.";
 
 fn mode_table(s: &Summary) -> Option<String> {

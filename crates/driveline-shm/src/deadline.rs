@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(reports.next(0, at(0)), None);
         assert!(
             reports.due(1, at(9)) < at(1) && reports.due(0, at(9)) == at(9),
-            "whoever waits for it does not wait again"
+            "a waiting reader does not wait again"
         );
         assert_eq!(reports.next(1, at(1)), Some(DeadlinesMissed { missed: 1, total: 1 }));
         assert_eq!((reports.next(5, at(100)), reports.due(5, at(104))), (None, at(101)));

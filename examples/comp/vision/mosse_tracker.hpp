@@ -7,8 +7,8 @@
 // the Fourier domain with a filter that was trained to answer with a Gaussian peak on the target.
 // The peak's place is the motion, its peak-to-sidelobe ratio (PSR) shows whether the target was
 // there at all. The filter is trained at start on small affine distortions of the first window and
-// adapted with a running average afterwards. It follows position, not size: size comes from whoever
-// starts it again.
+// adapted with a running average afterwards. It follows position, not size: the caller that
+// restarts it sets the size.
 #pragma once
 
 #include <cstdint>

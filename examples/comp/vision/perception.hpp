@@ -2,8 +2,8 @@
 // What the vision stages say to one another: plain values, no OpenCV state, no Driveline.
 //
 // Image coordinates: pixels, x right, y down, the centre of the top-left pixel is (0, 0). Times:
-// nanoseconds of the source frame on the clock of whoever feeds the stages; the stages only compare
-// and subtract them.
+// nanoseconds of the source frame on the clock of the caller; the stages only compare and subtract
+// them.
 #pragma once
 
 #include <array>

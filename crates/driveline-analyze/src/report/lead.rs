@@ -189,8 +189,8 @@ pub(super) fn cards(s: &Summary) -> String {
                 duration(e.mean.idle_us)
             ),
             "Communication: from publishing a sample to the start of the callback that it \
-             triggers, and conversions of messages. Waiting: data lay ready until something else \
-             had it read.",
+             triggers, and conversions of messages. Waiting: data waited at an input until another \
+             event triggered the component.",
         );
     }
     let rate = if s.duration_s > 0.0 { s.frames_published as f64 / s.duration_s } else { 0.0 };

@@ -46,7 +46,7 @@ struct Origin {
     std::chrono::nanoseconds communication{0};
     /// From the start of a callback (at the source: from the source time) to the publish, summed.
     std::chrono::nanoseconds computation{0};
-    /// Data lay ready until something else had it read, summed.
+    /// Waiting at inputs until another event triggered the component, summed.
     std::chrono::nanoseconds idle{0};
 };
 

@@ -27,7 +27,7 @@ fn peers_follow_commands() {
     let d = Domain::new();
     let mut a = d.peer("a");
     assert_eq!(a.ask("ping"), "pong");
-    assert!(a.try_ask("matched nobody").unwrap_err().contains("nobody"));
+    assert!(a.try_ask("matched unknown").unwrap_err().contains("unknown"));
     assert!(a.lives() && a.descriptors() > 2 && a.mappings() == 0);
     a.ask("publisher p");
     assert!(a.mappings() > 0);
