@@ -4,7 +4,7 @@
 
 use super::figures;
 use super::hung::Hung;
-use super::recent::{MAX_NAMED, Recent};
+use super::live_table::{MAX_NAMED, Recent};
 use crate::text::{count, cut};
 use driveline_analyze::{Collector, SubscriptionSummary, Summary};
 use driveline_runtime::account::note_line;

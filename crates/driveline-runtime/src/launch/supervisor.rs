@@ -178,7 +178,7 @@ impl Supervisor {
         self.processes.iter().all(|p| matches!(p.state, State::Ready { .. } | State::Down))
     }
 
-    /// Returns true if any process exists or will be started.
+    /// Returns true if a process that does not exist now will still be started.
     pub(super) fn pending(&self) -> bool {
         !self.stopping
             && self
