@@ -22,11 +22,11 @@ pub const AGAIN_EVERY: Duration = Duration::from_millis(200);
 pub const STRANGER_FOR: Duration = Duration::from_secs(60);
 
 /// Time during which a lost host is sought only at its last address, and only by the end that had
-/// connected. An attempt at a reported address would delay it, and two simultaneous attempts make
-/// two connections.
+/// connected. An attempt at a reported address would delay that attempt, and two simultaneous
+/// attempts make two connections.
 const SOUGHT_FOR: Duration = Duration::from_secs(30);
-/// A connection that ends this soon was refused by the host that made it, because it had another
-/// connection at that moment. That host does not know this host's address.
+/// A connection that the other host made and that ends this soon was dropped by that host, because
+/// it had another connection at that moment. Such a host is not expected to reconnect.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
 /// State of the gateway at the other end of an ended connection.
@@ -53,7 +53,7 @@ pub enum Made {
 struct Neighbour {
     /// Address that this host has connected to.
     at: Option<String>,
-    /// Start of a connection that the other host has made.
+    /// Time at which the other host connected to this one.
     calls: Option<MonotonicNs>,
     /// Time since which the connection is lost and this host is to reconnect.
     lost: Option<MonotonicNs>,
@@ -63,7 +63,7 @@ struct Neighbour {
     next: MonotonicNs,
 }
 
-/// Neighbours of this host, by the start number of their gateways.
+/// Neighbours of this host, by the random number that each start of their gateways draws.
 #[derive(Debug)]
 pub struct Neighbours {
     me: u64,

@@ -13,9 +13,11 @@ use driveline_terminal::paragraphs;
 use driveline_terminal::screen::Screen;
 use std::time::{Duration, Instant};
 
-/// Styles of lines: bold, faint, and none; facts are marked so that they can be left out.
+/// Style of headings: bold.
 const HEAD: &str = "1";
+/// Style of the heads of columns: faint.
 pub(super) const COLUMN_HEADS: &str = "2";
+/// No style; marks a fact, which a short screen leaves out.
 const FACT: &str = "0";
 const HUNG: &str = "1;31";
 /// A component that calls for attention.
@@ -24,7 +26,7 @@ pub(super) const TROUBLE: &str = "31";
 /// Components beyond which a line has totals and the few worst.
 const MANY: usize = 8;
 
-/// Making a summary may take this share of the time, at most.
+/// Making a summary may take at most one part in this many of the time.
 const SHARE: u32 = 20;
 
 /// A line of the table.

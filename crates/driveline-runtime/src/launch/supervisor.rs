@@ -35,7 +35,7 @@ pub(super) struct Rules {
 pub(super) enum Input {
     /// The process has initialised its components.
     Ready(usize),
-    /// The process has ended, or could not be started (`ok: false`).
+    /// The process has ended. `ok: false`: it failed, or could not be started.
     Ended { process: usize, ok: bool },
     /// The process violates what the graph declares, and is restarted regardless of its policy.
     /// `killed`: it was killed already, because it hangs.
@@ -89,8 +89,8 @@ pub(super) enum State {
     Starting { until: Duration },
     /// Ready since.
     Ready { since: Duration },
-    /// Was asked to end and is restarted (`failed`: after the pause of a failure). Killed at
-    /// `until`.
+    /// Was asked to end and will be restarted: at once, or if `failed`, after the pause of a
+    /// failure. It is killed at `until`; `None`: it was killed.
     Ending { until: Option<Duration>, failed: bool },
     /// Has failed; starts again at `until`.
     Restarting { until: Duration },
@@ -316,8 +316,8 @@ impl Supervisor {
         }
     }
 
-    /// Returns true if the run ends when this process stays down. Before the graph runs, the start
-    /// has failed, unless the graph says that it goes on without this module.
+    /// Returns true if the run ends when this process stays down. Before the graph runs, it
+    /// always does, unless the graph says that it continues without this module.
     fn ends_run(&self, i: usize) -> bool {
         match &self.processes[i].rules.restart.on_exhausted {
             Some(OnExhausted::Stop) => true,

@@ -38,12 +38,11 @@ pub struct Slots {
     /// Scratch: one bit per slot seen pinned in the running pass.
     pinned: Box<[u64]>,
     sequence: u64,
-    /// Positions of the sequence in the ring and among the published ones: its remainders, kept to
-    /// avoid divisions.
+    /// Remainders of the sequence by the lengths of the ring and of `published`, kept to avoid
+    /// divisions.
     ring_at: usize,
     published_at: usize,
-    /// Number of slots that are free after each publish: as many as loans can be out before the
-    /// next one.
+    /// Maximum number of loans. A publish makes a pass if fewer slots than this are free.
     loans: usize,
     /// See [`Slots::set_weight`].
     weight: usize,
@@ -85,9 +84,9 @@ impl Slots {
     }
 
     /// Sets the bytes of the caches that a retired slot takes while it waits for a pass. Publishing
-    /// makes no pass while all of them together take at most [`WARM`] and enough other slots are
-    /// free. The cache line of the pins is then read rarely, and mostly stays with its reader. At
-    /// first there is a pass at each publish.
+    /// makes no pass while the retired slots together take at most [`WARM`] and enough other slots
+    /// are free. The cache line of the pins is then read rarely, and mostly stays with its reader.
+    /// At first there is a pass at each publish.
     pub fn set_weight(&mut self, bytes: usize) {
         self.weight = bytes;
     }

@@ -4,7 +4,8 @@
 //! Leadership is a flag under one small mutex, together with the counts of idle threads and of
 //! wake-ups on their way to them. A thread that finds no work becomes the leader, or sleeps if
 //! there is one; a leader that found work gives the flag back before it runs the callback and wakes
-//! one sleeper, if any. So whenever a thread is idle there is a leader.
+//! one sleeper, if any. So whenever a thread is idle there is a leader, or a wake-up on its
+//! way to a thread that will lead.
 
 use super::current::{self, ExecutorId};
 use super::entry::Entry;
@@ -33,9 +34,9 @@ pub(super) struct Shared {
     wake_follower: Condvar,
     observer: OnceLock<Arc<dyn Observer>>,
     stopping: AtomicBool,
-    /// A kick came too soon after the last poll of events: an event may still wait.
+    /// A kick came too soon after the last poll of events: an event that was not polled may wait.
     events_wait: AtomicBool,
-    /// Set before `stopping`.
+    /// A callback of this executor called `stop`. Set before `stopping`.
     stopped_by_a_call: AtomicBool,
     threads: usize,
     spin: Duration,
@@ -75,8 +76,9 @@ impl Entries {
 struct Followers {
     /// True while a thread leads.
     led: bool,
-    /// Number of sleeping threads, and of threads that were woken.
+    /// Number of sleeping threads, including those to which a wake-up is on its way.
     idle: usize,
+    /// Number of wake-ups that no thread has taken yet.
     called: usize,
 }
 
