@@ -247,6 +247,9 @@ fn a_refused_priority_is_reported_in_every_run_and_by_the_machine() {
             let ended = without_priorities(dir.path(), &format!("{args} {more} --out {out}"));
             let archive =
                 Archive::open(&dir.path().join(out)).unwrap_or_else(|e| panic!("{e:#} {ended:?}"));
+            // Printed once, and only if it was requested.
+            let printed = text(&ended.stdout).matches("NOT SET  class Fifo priority 60: ").count();
+            assert_eq!(printed, usize::from(more.contains("--priority")), "{ended:?}");
             Measured { summary: Value::Null, archive }
         };
         let not_allowed = |m: &Measured| {

@@ -17,6 +17,7 @@ use crate::table::{
 use driveline_terminal::figures::{digits, duration_ns};
 use driveline_terminal::paragraphs::wrapped;
 use driveline_terminal::table::Columns;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Maximum number of links of a case with their own rows; the report has all.
@@ -73,6 +74,11 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &LeftOutLines, 
     }
     for line in not_confirmed(e) {
         text.push_str(&wrapped(&format!("NOT CONFIRMED  {line}"), width));
+    }
+    let refused: BTreeSet<&str> =
+        e.cases.iter().flat_map(|c| &c.runs).flat_map(|r| &r.unset).map(String::as_str).collect();
+    for setting in refused {
+        text.push_str(&wrapped(&format!("NOT SET  {setting}"), width));
     }
     for line in left_out.own(&e.left_out) {
         text.push_str(&wrapped(&format!("left out  {line}"), width));
