@@ -105,7 +105,7 @@ fn where_work_or_transport_dominates_no_wait_is_reported() {
 
 /// camera → lane. Number published by the camera at the end, counters of lane, and true if its
 /// process was cut off.
-fn two_ends(published: u64, told: InputCounters, ended: bool) -> Collector {
+fn two_ends(published: u64, counters: InputCounters, ended: bool) -> Collector {
     let topic: TopicName = "image".parse().unwrap();
     let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };
     let stage = |name: &str, inputs: Vec<InputFacts>, outputs: Vec<TopicName>| StageFacts {
@@ -131,27 +131,27 @@ fn two_ends(published: u64, told: InputCounters, ended: bool) -> Collector {
         ..RunFacts::default()
     });
     run.set_published("camera", "image", topic.id(), published);
-    run.set_subscription("lane", "image", topic.id(), told);
+    run.set_subscription("lane", "image", topic.id(), counters);
     run
 }
 
 #[test]
 fn what_was_published_after_a_reader_had_stopped_is_a_count_of_its_own() {
-    let told = InputCounters { received: 90, missed: 4, not_read: 1, ..Default::default() };
+    let counters = InputCounters { received: 90, missed: 4, not_read: 1, ..Default::default() };
     for published in [95, 100] {
-        let summary = two_ends(published, told, true).summary();
+        let summary = two_ends(published, counters, true).summary();
         let [lane] = summary.subscriptions.as_slice() else { panic!("{summary:?}") };
         assert_eq!(
             (lane.not_connected, lane.unread, lane.unknown.clone()),
             (published - 95, 0, None)
         );
         assert_eq!(lane.checked, published == 95, "a rest proves nothing");
-        let told = summary.notes.iter().any(|n| n.contains("): 5 of 'image' by lane. They"));
-        assert_eq!(told, published == 100, "{:?}", summary.notes);
+        let noted = summary.notes.iter().any(|n| n.contains("): 5 of 'image' by lane. They"));
+        assert_eq!(noted, published == 100, "{:?}", summary.notes);
     }
-    let running = two_ends(100, told, false).summary();
+    let running = two_ends(100, counters, false).summary();
     assert_eq!(running.subscriptions[0].not_connected, 0, "counters come once a second");
-    let mut killed = two_ends(100, told, true);
+    let mut killed = two_ends(100, counters, true);
     killed.cut_off("lane");
     let killed = killed.summary();
     assert_eq!((killed.subscriptions[0].not_connected, killed.subscriptions[0].unread), (0, 5));
@@ -159,8 +159,8 @@ fn what_was_published_after_a_reader_had_stopped_is_a_count_of_its_own() {
 
 #[test]
 fn a_program_outside_of_the_run_publishes_as_well() {
-    let told = InputCounters { received: 500, missed: 20, ..Default::default() };
-    let summary = two_ends(200, told, true).summary();
+    let counters = InputCounters { received: 500, missed: 20, ..Default::default() };
+    let summary = two_ends(200, counters, true).summary();
     assert_eq!((summary.published["image"], summary.subscriptions[0].not_connected), (520, 0));
     assert!(!summary.subscriptions[0].checked, "more was counted than publishers of the run have");
     // A process that is started again may get samples that a publisher keeps a second time.
