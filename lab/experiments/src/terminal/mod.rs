@@ -61,7 +61,7 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &LeftOutLines, 
     further::published(text, e, width);
     for c in &e.cases {
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
-            let reasons = r.reasons.join("; ").replace('\n', "\n    ");
+            let reasons = continued(&r.reasons.join("; "));
             text.push_str(&wrapped(
                 &format!("INVALID  {} in round {}: {reasons}", c.case.id, r.round + 1),
                 width,
@@ -78,12 +78,17 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &LeftOutLines, 
     let refused: BTreeSet<&str> =
         e.cases.iter().flat_map(|c| &c.runs).flat_map(|r| &r.unset).map(String::as_str).collect();
     for setting in refused {
-        text.push_str(&wrapped(&format!("NOT SET  {setting}"), width));
+        text.push_str(&wrapped(&format!("NOT SET  {}", continued(setting)), width));
     }
     for line in left_out.own(&e.left_out) {
         text.push_str(&wrapped(&format!("left out  {line}"), width));
     }
     text.push('\n');
+}
+
+/// Indents all lines of a text but the first, so that none of them looks like a line of the report.
+fn continued(text: &str) -> String {
+    text.replace('\n', "\n    ")
 }
 
 /// Writes every system in every cell, and every link of cases with several.
