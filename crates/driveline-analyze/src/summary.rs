@@ -387,12 +387,13 @@ impl Summary {
         ))
     }
 
-    /// Returns `71 of 100 runs of lane failed`, `2 calls of lane with events failed`, for each
+    /// Returns `71 of 100 calls of lane failed`, `2 calls of lane with events failed`, for each
     /// component with failed calls.
     #[must_use]
     pub fn failed_of(&self) -> Vec<String> {
         let runs = |s: &StageSummary| {
-            (s.failed > 0).then(|| format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage))
+            (s.failed > 0)
+                .then(|| format!("{} of {} calls of {} failed", s.failed, s.runs, s.stage))
         };
         let events = |s: &StageSummary| {
             let calls = if s.failed_events == 1 { "call" } else { "calls" };

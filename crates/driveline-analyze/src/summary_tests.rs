@@ -567,7 +567,7 @@ fn failed_calls_are_counted_and_have_no_figures() {
     assert_eq!((s.stages[0].runs, s.stages[0].failed), (3, 2));
     assert_eq!((s.stages[0].processing_us.n, s.stages[0].transmission_us.n), (1, 1));
     assert!(s.end_to_end.iter().chain(&s.along_the_way).all(|e| e.age_us.n == 1));
-    assert_eq!(s.failed_of(), ["2 of 3 runs of lane failed"]);
+    assert_eq!(s.failed_of(), ["2 of 3 calls of lane failed"]);
 }
 
 #[test]

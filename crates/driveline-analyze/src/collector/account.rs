@@ -282,7 +282,7 @@ mod tests {
         assert_eq!((s.stages[0].failed, s.stages[0].failed_events, s.failed()), (1, 2, 3));
         assert_eq!(
             s.failed_of(),
-            ["1 of 9 runs of lane failed", "2 calls of lane with events failed"]
+            ["1 of 9 calls of lane failed", "2 calls of lane with events failed"]
         );
         assert!(crate::report::render(&run, &s).contains("<th rowspan=2>failed events"));
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);

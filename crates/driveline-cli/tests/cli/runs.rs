@@ -106,10 +106,10 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_reported_at_the_end() {
     assert_eq!(code, 6, "{out}{err}");
     assert!(
         err.contains("error: work was not done: 2 of ")
-            && err.contains(" runs of counter failed, 1 of "),
+            && err.contains(" calls of counter failed, 1 of "),
         "{err}"
     );
-    assert!(err.contains(" runs of relay failed; first "), "{err}");
+    assert!(err.contains(" calls of relay failed; first "), "{err}");
     assert!(out.contains(", 3 failures\n"), "{out}");
     let summary: Value =
         serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
