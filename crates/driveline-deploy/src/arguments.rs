@@ -44,6 +44,8 @@ pub struct Container {
     pub real_time: bool,
     /// True if the user of a rootless engine is the same inside and outside the container.
     pub keep_user: bool,
+    /// Resource limits: `nofile=1024:4096`.
+    pub ulimits: Vec<String>,
 }
 
 /// Returns the arguments that start a container in the background with minimal rights: no root
@@ -69,6 +71,9 @@ pub fn run_arguments(kind: EngineKind, container: &Container) -> Vec<String> {
     option("network", "none".into());
     option("ipc", "private".into());
     option("pids-limit", MOST_PROCESSES.to_string());
+    for limit in &c.ulimits {
+        option("ulimit", limit.clone());
+    }
     let log = if kind == EngineKind::Podman { "k8s-file" } else { "json-file" };
     option("log-driver", log.into());
     option("log-opt", format!("max-size={LOG_SIZE}"));
@@ -187,6 +192,7 @@ mod tests {
             groups: vec![44],
             environment: [("A".to_owned(), "b c".to_owned())].into(),
             seccomp: Some("/x/seccomp.json".into()),
+            ulimits: vec!["nofile=1024:4096".into()],
             ..container()
         };
         let line = line(EngineKind::Podman, &c);
@@ -196,6 +202,7 @@ mod tests {
             " --device /dev/video0 --device nvidia.com/gpu=all --group-add 44 ",
             " --env A=b c ",
             " --security-opt seccomp=/x/seccomp.json ",
+            " --ulimit nofile=1024:4096 ",
         ] {
             assert!(line.contains(part), "{part:?} is not in {line}");
         }

@@ -5,7 +5,7 @@
 use crate::arguments::run_arguments;
 use crate::engine::{Engine, EngineError};
 use crate::plan::{Mode, Plan, PlannedModule, Shared};
-use crate::{HOST_IN_IMAGE, ImageFacts, label};
+use crate::{HOST_IN_IMAGE, ImageFacts, label, ulimits};
 use driveline_graph::ResolvedModule;
 use driveline_runtime::launch::{Started, StartedEnd, Starter};
 use std::collections::BTreeMap;
@@ -273,8 +273,10 @@ impl Run {
     fn diagnosis(&self, image: &str) -> String {
         let begin = "its container ended before its module had connected";
         let entry = format!("--entrypoint={HOST_IN_IMAGE}");
-        let again =
-            ["run", "--rm", "--pull", "never", "--network", "none", &entry, image, "--help"];
+        let limits = ulimits();
+        let mut again = vec!["run", "--rm", "--pull", "never", "--network", "none"];
+        again.extend(limits.iter().flat_map(|limit| ["--ulimit", limit.as_str()]));
+        again.extend([entry.as_str(), image, "--help"]);
         match self.engine.ask(&again) {
             Err(EngineError::Refused { text, .. }) => {
                 format!("{begin}; {HOST_IN_IMAGE} in image {image}: {text}")

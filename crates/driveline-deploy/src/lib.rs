@@ -29,12 +29,14 @@ mod plan;
 mod run_directory;
 pub mod seccomp;
 pub mod template;
+mod ulimits;
 
 pub use arguments::{Container, run_arguments};
 pub use containers::{Containers, DeployedModule};
 pub use engine::{Engine, EngineError, EngineKind, ImageFacts};
 pub use plan::{Mode, Plan, PlannedModule, Shared};
 pub use run_directory::{RunDirectory, given};
+pub use ulimits::ulimits;
 
 /// Directory of the domain in a container.
 pub const DOMAIN_IN_CONTAINER: &str = "/run/driveline/domain";

@@ -2,6 +2,7 @@
 //! Computes the settings of each container of a resolved graph. Nothing is started here.
 
 use crate::arguments::{Container, cpu_list};
+use crate::ulimits;
 use crate::{
     ACCOUNT_IN_CONTAINER, COMPONENTS_IN_IMAGE, DEFAULT_USER, DOMAIN_IN_CONTAINER, HOST_IN_IMAGE,
     label,
@@ -200,6 +201,7 @@ impl Plan {
             seccomp: shared.seccomp.clone(),
             real_time: module.real_time,
             keep_user: self.rootless,
+            ulimits: ulimits(),
         }
     }
 
@@ -240,6 +242,7 @@ impl Plan {
             seccomp: shared.seccomp.clone(),
             real_time: self.modules.iter().any(|m| m.real_time),
             keep_user: self.rootless,
+            ulimits: ulimits(),
         }
     }
 
