@@ -17,13 +17,13 @@ pub const MAX_LOST: usize = 64;
 /// Pause between two attempts, the same as for endpoints under `connect`. An attempt has its own
 /// time-out.
 pub const AGAIN_EVERY: Duration = Duration::from_millis(200);
-/// Duration of attempts to a gateway that never announced itself in this domain. It may belong to
-/// another domain, and this host would not notice its restart.
+/// Time after which this host stops reconnecting to a gateway that never announced itself in this
+/// domain. It may belong to another domain, and this host would not notice its restart.
 pub const STRANGER_FOR: Duration = Duration::from_secs(60);
 
-/// Time during which a lost host is sought only at its last address, and only by the end that had
-/// connected. An attempt at a reported address would delay that attempt, and two simultaneous
-/// attempts make two connections.
+/// Time during which only the end that had connected reconnects, and only to the last address. An
+/// attempt to a reported address would delay that attempt, and two simultaneous attempts make two
+/// connections.
 const SOUGHT_FOR: Duration = Duration::from_secs(30);
 /// A connection that the other host made and that ends this soon was dropped by that host, because
 /// it had another connection at that moment. Such a host is not expected to reconnect.
@@ -43,9 +43,9 @@ pub enum Standing {
 /// End that has made a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// This host, to this place.
+    /// This host, to this address.
     Here(String),
-    /// The other host, which knows the place of this one.
+    /// The other host, which knows an address of this one.
     There,
 }
 
@@ -59,11 +59,11 @@ struct Neighbour {
     lost: Option<MonotonicNs>,
     /// Time since which the connection is lost and the other host is to reconnect.
     awaited: Option<MonotonicNs>,
-    /// Earliest time of the next attempt, even if the last connection ended soon.
+    /// Earliest time of the next attempt. A new connection that ends soon does not change it.
     next: MonotonicNs,
 }
 
-/// Neighbours of this host, by the random number that each start of their gateways draws.
+/// Neighbours of this host, by start number: a random number that each start of a gateway draws.
 #[derive(Debug)]
 pub struct Neighbours {
     me: u64,
@@ -86,8 +86,8 @@ impl Neighbours {
         (neighbour.lost, neighbour.awaited) = (None, None);
     }
 
-    /// Returns true if the connection was lost so recently that one end seeks the other at its last
-    /// address, not at a reported one.
+    /// Returns true if the connection was lost so recently that one end still reconnects to the
+    /// last address, not to a reported one.
     pub fn is_sought(&self, start: u64, now: MonotonicNs) -> bool {
         self.all
             .get(&start)

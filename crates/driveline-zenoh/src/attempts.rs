@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attempts to connect to hosts. Zenoh itself makes them for endpoints under `connect`, and once
-//! for reported hosts.
+//! Attempts to connect to hosts. Zenoh itself makes attempts only to endpoints under `connect`, and
+//! one attempt to each reported host.
 
 use crate::OwnRuntime;
 use std::collections::BTreeMap;

@@ -56,7 +56,7 @@ impl Runs {
         self.modules().flat_map(|m| &m.topics).map(|t| cut(&t.name, NAME)).collect()
     }
 
-    /// Topics that leave their process.
+    /// Topics that are not limited to one process.
     pub(super) fn outside(&self) -> BTreeSet<String> {
         let topics = self.modules().flat_map(|m| &m.topics).filter(|t| !t.inside);
         topics.map(|t| t.name.clone()).collect()
@@ -78,7 +78,7 @@ impl Runs {
     }
 
     /// Returns the reason why this end of the topic is not seen, for each module of the runs that
-    /// has one.
+    /// has such an end.
     pub(super) fn why(&self, topic: &str, end: End) -> Option<String> {
         let one = |module: &ProcessStatus| {
             let topic = module.topics.iter().find(|t| t.name == topic && end.is_of(t))?;
@@ -97,7 +97,8 @@ impl Runs {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// A line for each module that is not there, with the topics that a list may lack for that.
+    /// Returns a line for each module that does not answer, with the topics that a list may lack
+    /// because of that.
     pub(super) fn lines(&self) -> String {
         let line = |module: &ProcessStatus| {
             let outside: Vec<_> = module.topics.iter().filter(|t| !t.inside).collect();

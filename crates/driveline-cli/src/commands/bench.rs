@@ -16,12 +16,14 @@ use std::process::{Command as Process, Stdio};
 const BENCH: &str = "driveline-bench";
 const CHAOS: &str = "driveline-chaos";
 
-/// Becomes `driveline-bench` with these arguments. Returns only if that cannot be started.
+/// Replaces this process by `driveline-bench` with these arguments. Returns only if that cannot be
+/// started.
 pub(crate) fn bench(arguments: &[OsString], screen: &Screen) -> u8 {
     become_program(BENCH, "measures", arguments, screen)
 }
 
-/// Becomes `driveline-chaos` with these arguments. Returns only if that cannot be started.
+/// Replaces this process by `driveline-chaos` with these arguments. Returns only if that cannot be
+/// started.
 pub(crate) fn chaos(arguments: &[OsString], screen: &Screen) -> u8 {
     become_program(CHAOS, "causes faults", arguments, screen)
 }
@@ -41,7 +43,7 @@ fn become_program(name: &str, does: &str, arguments: &[OsString], screen: &Scree
     exit::FAILED
 }
 
-/// Looks next to this program, then in the directories of PATH.
+/// Searches next to this program, then in the directories of PATH.
 fn find(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -56,7 +58,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// A command of `driveline-bench`, as that describes it (`driveline-bench command-line`).
+/// A command of `driveline-bench`, as `driveline-bench command-line` describes it.
 #[derive(Deserialize)]
 struct Described {
     name: String,
@@ -76,8 +78,8 @@ struct DescribedArgument {
     values: Vec<String>,
 }
 
-/// The command line with the commands of `driveline-bench`, for completion; as it is where that
-/// program does not exist or cannot be read.
+/// Adds the commands of `driveline-bench` to the command line, for completion. Changes nothing if
+/// that program does not exist or cannot be read.
 pub(crate) fn with_commands(command: Command) -> Command {
     let Some(described) = find(BENCH).and_then(|program| described(program.as_os_str())) else {
         return command;
@@ -90,14 +92,15 @@ fn described(program: &OsStr) -> Option<Described> {
     serde_json::from_slice(&out.stdout).ok().filter(|_| out.status.success())
 }
 
-/// clap keeps names for as long as the program runs, and a completion script is all it makes.
+/// Leaks the text: clap needs names that live as long as the program, which only prints a
+/// completion script.
 fn kept(text: String) -> &'static str {
     text.leak()
 }
 
 fn built(described: Described) -> Command {
     let mut command = Command::new(kept(described.name)).args(
-        // Of the whole command line already.
+        // The whole command line has `--json` already.
         described.arguments.into_iter().filter(|a| a.name != "json").map(argument),
     );
     if let Some(about) = described.about {

@@ -16,10 +16,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time for the processes of a domain to answer: a person waits with a finger on the key.
+/// Time for the processes of a domain to answer: short, because a user waits for the completion.
 const ASK: Duration = Duration::from_millis(300);
 
-/// Prints the names that there are, one a line. What cannot be asked has none.
+/// Prints the existing names, one a line. Prints nothing if they cannot be requested.
 pub(crate) fn complete(arguments: &Complete, screen: &Screen) -> u8 {
     let (domain, graph) = (arguments.domain.as_deref(), arguments.graph.as_deref());
     let mut names = match arguments.names {
@@ -31,7 +31,7 @@ pub(crate) fn complete(arguments: &Complete, screen: &Screen) -> u8 {
             graph.map_or_else(|| super::parameters::names_of_runs(domain), parameters)
         }
     };
-    // What other users may have chosen goes to a shell.
+    // The output goes to a shell, and other users may have chosen some of the names.
     names.retain(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./=".contains(&b)));
     screen.print(&names.into_iter().map(|name| name + "\n").collect::<String>());
     exit::DONE
@@ -84,7 +84,7 @@ pub(crate) fn man(directory: &Path, screen: &Screen) -> u8 {
     }
 }
 
-/// Adds to a shell's completion script what names that only a run or a graph knows need.
+/// Adds code to a shell's completion script that completes names from runs and graphs.
 pub(super) fn with_names(shell: Shell, script: String) -> String {
     match shell {
         Shell::Bash => script + BASH,
@@ -94,7 +94,7 @@ pub(super) fn with_names(shell: Shell, script: String) -> String {
     }
 }
 
-/// Values in a script for zsh, and the names that they take.
+/// Values in a script for zsh, and the kind of names that each takes.
 const ZSH_VALUES: [(&str, &str); 9] = [
     ("--domain=[", "domains"),
     ("--run=[", "runs"),
@@ -107,11 +107,11 @@ const ZSH_VALUES: [(&str, &str); 9] = [
     (":parameter -- ", "parameters"),
 ];
 
-/// zsh calls for each value what its line in the script names: files, unless there is something
-/// better.
+/// Adapts the script for zsh, which completes each value by the function on the value's line: files
+/// by default, names for values in `ZSH_VALUES`.
 fn zsh(script: &str) -> String {
     let line = |line: &str| {
-        // After `*::`, zsh would complete no more options.
+        // After `*::`, zsh would not complete further options.
         let line = match line.strip_prefix("'*::") {
             Some(rest) if !rest.starts_with("arguments") => &format!("'*:{rest}"),
             _ => line,

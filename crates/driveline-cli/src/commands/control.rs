@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline status`, `stop` and `health`: what a run responds on its control socket
+//! `driveline status`, `stop` and `health`: print the answers of a run on its control socket
 //! (`docs/protocols/control.md`).
 
 use super::domains::DomainPlace;
@@ -18,26 +18,26 @@ use std::time::{Duration, Instant};
 
 /// Time for a run to respond.
 pub(super) const ASK: Duration = Duration::from_secs(2);
-/// Least time for a run to respond, where a command's own time is nearly over.
+/// Minimum time for a run to respond, if a command's own time is nearly over.
 const ASK_AT_LEAST: Duration = Duration::from_millis(500);
-/// Pause between two questions of a command that waits.
+/// Pause between two requests of a command that waits.
 pub(super) const AGAIN: Duration = Duration::from_millis(100);
-/// Digits of a run's id that are shown, and that are enough to name it if no other run begins with
+/// Number of digits shown of a run's id. They identify the run unless another run's id begins with
 /// them.
 const SHORT_ID: usize = 8;
-/// Fewest digits that are taken for an id.
+/// Minimum number of digits that are read as an id.
 const FEWEST_DIGITS: usize = 4;
 /// Columns for names, and for foreign text.
 pub(super) const NAME: usize = 80;
 pub(super) const LINE: usize = 800;
 
-/// Reason why there is no run to talk to.
+/// Reason why no run was selected.
 pub(super) enum Missing {
-    /// None is there, or none of that name; another attempt may find one.
+    /// No run exists, or none of that name; another attempt may find one.
     None(String),
-    /// Several are there.
+    /// Several runs exist.
     Several(String, Vec<RunStatus>),
-    /// It cannot be asked.
+    /// The run cannot be asked.
     Failed(String),
 }
 
@@ -54,11 +54,11 @@ impl Missing {
     }
 }
 
-/// A run to talk to.
+/// The selected run.
 pub(super) struct Found {
     pub(super) socket: RunSocket,
     pub(super) run: RunStatus,
-    /// About other runs that do not respond.
+    /// Warnings about other runs that do not respond.
     warnings: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn stop(arguments: &Stop, screen: &Screen) -> u8 {
         match socket.ask(Verb::Health, ASK.min(left)) {
             Err(AskError::Gone) => break,
             Ok(run) => reason = run.reason.unwrap_or_default(),
-            // Its modules have ended, and it writes its report; or it is suspended.
+            // The run is suspended; or its modules have ended and it writes its report.
             Err(e @ AskError::Silent { .. }) if left > ASK => reason = e.to_string(),
             Err(AskError::Silent { .. }) => {}
             Err(e) => {
@@ -138,8 +138,8 @@ pub(crate) fn health(arguments: &Health, screen: &Screen) -> u8 {
     let end = arguments.wait.map(|_| Instant::now() + arguments.timeout);
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        // A run that waits for nothing more is not asked again: neither what is ready nor what
-        // stays down changes.
+        // A run that waits for nothing more is not asked again: ready modules and modules that stay
+        // down do not change.
         let go_on = |run: &RunStatus| run.ready != Some(true) && !stays_down(run);
         let again = left.is_some_and(|left| !left.is_zero());
         let patience = left.map_or(ASK, |left| left.clamp(ASK_AT_LEAST, ASK));
@@ -164,12 +164,12 @@ pub(crate) fn health(arguments: &Health, screen: &Screen) -> u8 {
     }
 }
 
-/// Returns true if a module has ended and is not started again in this run.
+/// Returns true if a module has ended and will not be started again in this run.
 fn stays_down(run: &RunStatus) -> bool {
     run.processes.iter().any(|p| p.state == ProcessState::Down && p.kind == ProcessKind::Module)
 }
 
-/// Prints a verdict; the exit code. `waited`: time for which the run could have become ready.
+/// Prints a verdict and returns the exit code. `waited`: time that the run had to become ready.
 fn print_health(run: &RunStatus, waited: Option<Duration>, screen: &Screen) -> u8 {
     print_run(run, screen);
     if !screen.json {
@@ -202,7 +202,7 @@ fn short(id: &str) -> &str {
     id.get(..SHORT_ID).unwrap_or(id)
 }
 
-/// The one run that is meant, and its state.
+/// Returns the run that the name selects, and its state.
 pub(super) fn select(which: &WhichRun, patience: Duration) -> Result<Found, Missing> {
     let place = DomainPlace::of(which.domain.as_deref()).map_err(Missing::Failed)?;
     let directory =
@@ -266,12 +266,12 @@ pub(super) fn select(which: &WhichRun, patience: Duration) -> Result<Found, Miss
     }
 }
 
-/// Returns true if a name means this run: its graph's name, or the first digits of its id.
+/// Returns true if the name selects this run: its graph's name, or the first digits of its id.
 fn is_named(name: &str, graph: &str, id: &str) -> bool {
     name == graph || name.len() >= FEWEST_DIGITS && id.starts_with(name)
 }
 
-/// Other domains in which a run is, as the end of a sentence.
+/// Lists other domains that contain a run, as the end of a sentence.
 fn elsewhere(place: &DomainPlace) -> String {
     let DomainPlace::Named(own) = place else { return String::new() };
     let others = domain::all().into_iter().filter(|(name, _)| name != own);
@@ -282,7 +282,7 @@ fn elsewhere(place: &DomainPlace) -> String {
         .collect()
 }
 
-/// Time for people.
+/// Formats a time for users.
 pub(super) fn span(ms: u64) -> String {
     let s = ms / 1000;
     match s {

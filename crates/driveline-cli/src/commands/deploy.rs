@@ -44,7 +44,7 @@ pub(crate) fn deploy(command: &Deployment, screen: &Screen) -> u8 {
     })
 }
 
-/// Returns the mistakes that prevent a deployment on this machine.
+/// Returns the errors that prevent a deployment on this machine.
 pub(super) fn mistakes(
     graph: &ResolvedGraph,
     deploy: Deploy,
@@ -59,7 +59,7 @@ pub(super) fn mistakes(
 
 fn print_seccomp(engine: Option<&str>, screen: &Screen) -> Result<u8, String> {
     let kind = match engine {
-        // The profile is a file, whether the engine answers or not.
+        // Podman's profile is printed even if the engine does not answer.
         Some("podman") => EngineKind::Podman,
         named => Engine::find(named).map_err(|e| e.to_string())?.kind(),
     };
@@ -71,7 +71,7 @@ fn print_seccomp(engine: Option<&str>, screen: &Screen) -> Result<u8, String> {
 fn cleaned(engine: Option<&str>, screen: &Screen) -> Result<u8, String> {
     let engine = match Engine::find(engine) {
         Ok(engine) => Some(engine),
-        // Without an engine there are no containers, but there may be directories.
+        // Without an engine no containers can exist, but directories can.
         Err(EngineError::None) => None,
         Err(e) => return Err(e.to_string()),
     };
@@ -102,7 +102,7 @@ fn cleaned(engine: Option<&str>, screen: &Screen) -> Result<u8, String> {
 fn init(directory: &Path, library: &str, screen: &Screen) -> Result<u8, String> {
     for (name, text) in template::files(library) {
         let path = directory.join(name);
-        // An existing file may be a user's work.
+        // The user may have edited an existing file.
         let mut file = File::create_new(&path).map_err(|e| {
             format!("cannot write {}: {e}; remove it to have it written anew", path.display())
         })?;

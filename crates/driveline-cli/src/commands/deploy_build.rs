@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Name that stands for the collector among the modules.
 const COLLECTOR: &str = "collector";
 
-/// An image that the engine has.
+/// An image that exists in the engine.
 struct Built {
     module: String,
     image: String,
@@ -58,7 +58,7 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
     for Built { module, image, digest } in &built {
         let own = plan.module(module).is_some_and(|m| m.image.is_some());
         if !own {
-            // The name by which manifests know it.
+            // Manifests refer to the image by this name.
             let name = format!("{repository}/{}:{}", image_part(module), arguments.tag);
             engine.ask(&["tag", image, &name]).map_err(|e| e.to_string())?;
         }
@@ -90,8 +90,9 @@ pub(super) fn has_gateway(graph: &ResolvedGraph) -> bool {
         || Ros2GatewayConfig::of_graph(graph, &graph.domain, nowhere).is_some()
 }
 
-/// The image of the collector: this program, and the gateways that it starts. A graph with gateways
-/// needs its libraries there, too, since gateways are given the types of topics.
+/// Builds the image of the collector: this program, and the gateways that it starts. If the graph
+/// has gateways, the image also contains the graph's libraries, because gateways need the types of
+/// topics.
 fn collector(
     engine: &Engine,
     graph: &ResolvedGraph,
@@ -123,14 +124,14 @@ fn collector(
 
 /// Destination of pushed images.
 pub(super) struct PushTo<'a> {
-    /// None: nowhere.
+    /// `None`: images are not pushed.
     pub(super) registry: Option<&'a str>,
     pub(super) tag: &'a str,
-    /// It has no TLS.
+    /// The registry has no TLS.
     pub(super) insecure: bool,
 }
 
-/// Base image of all others: `driveline-host` and the core, without components.
+/// Builds the base image of all others: `driveline-host` and the core, without components.
 pub(super) fn base(engine: Option<&str>, to: &PushTo<'_>, screen: &Screen) -> Result<u8, String> {
     let host = find_host().map_err(|e| e.to_string())?;
     let engine = Engine::find(engine).map_err(|e| e.to_string())?;
@@ -153,7 +154,7 @@ pub(super) fn base(engine: Option<&str>, to: &PushTo<'_>, screen: &Screen) -> Re
     Ok(exit::DONE)
 }
 
-/// Pushes an image into a registry, if there is one, and returns its name there.
+/// Pushes an image to the registry, if one is set, and returns its name there.
 fn push(
     engine: &Engine,
     to: &PushTo<'_>,

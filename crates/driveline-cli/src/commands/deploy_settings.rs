@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settings that the commands on deployments share.
+//! Settings that several deployment commands use.
 
 use crate::arguments::Deploy;
 use driveline_deploy::Mode;
@@ -8,18 +8,18 @@ use driveline_terminal::version::{COMMIT, VERSION};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time that a module may take to end before its process gives up: the launcher's grace period and
-/// a second.
+/// Maximum time for a module to end: the launcher's grace period and one second. After it, the
+/// module's process gives up.
 pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
-/// Images that hold this build, made in a directory.
+/// Images of this build, made in a directory.
 pub(super) fn images_in(host: &Path, directory: PathBuf) -> Images {
-    // Changes that are not committed yet must not move the digests of all images.
+    // Uncommitted changes must not change the digests of all images.
     let commit = COMMIT.split('-').next().unwrap_or(COMMIT);
     Images::new(host.to_owned(), VERSION, directory).of_revision(commit)
 }
 
-/// Mode of deployment that the command line names.
+/// Returns the mode of deployment that the command line selects.
 pub(super) fn mode(deploy: Deploy) -> Mode {
     match deploy {
         Deploy::Container => Mode::One,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run whose modules are no processes of this program: in containers, or started by others.
+//! A run whose modules are not child processes of this program: they run in containers, or others
+//! start them.
 
 use super::deploy_settings::{ENDS_WITHIN, images_in, mode};
 use crate::arguments::Run;
@@ -18,11 +19,11 @@ use std::sync::Arc;
 
 /// Preparations of a run before its modules start.
 pub(super) enum Prepared {
-    /// Nothing: modules are processes of this program.
+    /// None: modules are processes of this program.
     Bare,
-    /// Directories, images, an engine.
+    /// Directories, and images and an engine if modules run in containers.
     Deployed(Deployed),
-    /// The graph cannot be deployed here, which was reported.
+    /// The graph cannot be deployed here; the errors were printed.
     Mistakes,
 }
 
@@ -33,7 +34,8 @@ pub(super) struct Deployed {
 }
 
 impl Deployed {
-    /// Makes what the run needs. Blocks: images are made, where the engine does not have them.
+    /// Prepares the directory and the images of the run. Blocks while it builds images that the
+    /// engine does not have.
     pub(super) fn prepare(
         arguments: &Run,
         graph: &ResolvedGraph,
@@ -75,7 +77,7 @@ impl Deployed {
         Ok(Prepared::Deployed(Self { directory, containers }))
     }
 
-    /// The directory in which the modules meet.
+    /// Directory that all modules use as their domain.
     pub(super) fn domain(&self) -> PathBuf {
         self.directory.domain()
     }
@@ -85,7 +87,7 @@ impl Deployed {
         Placement { accounts: self.directory.accounts(), starter }
     }
 
-    /// Notes the places of the modules, and removes the remaining containers.
+    /// Records where each module ran, and removes the remaining containers.
     pub(super) fn end(self, modules: &mut [ModuleFacts], screen: &Screen) {
         let Some(containers) = &self.containers else { return };
         for deployed in containers.deployed() {
@@ -101,7 +103,8 @@ impl Deployed {
     }
 }
 
-/// The image of each module, which the engine has then: by name, with what the engine knows of it.
+/// Builds missing images. Returns the image of each module: its name, and the engine's information
+/// on it.
 pub(super) fn images(
     engine: &Engine,
     plan: &Plan,
@@ -133,7 +136,7 @@ pub(super) fn images(
     Ok(images)
 }
 
-/// Files of the size of images, removed at the end.
+/// Files as large as images, removed at the end.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -159,8 +162,8 @@ impl Drop for Scratch {
     }
 }
 
-/// The profile with `futex_waitv`, as a file in the run's directory; without one, the engine's own
-/// is used.
+/// Writes the profile that permits `futex_waitv` as a file into the run's directory. Without it,
+/// the engine's own profile applies.
 fn seccomp_file(
     engine: &Engine,
     directory: &Path,

@@ -6,7 +6,7 @@ use driveline_graph::{Describe, DescribeError, Environment};
 use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
 use std::path::{Path, PathBuf};
 
-/// Asks `driveline-host`. Without the program, reports that at the first library.
+/// Asks `driveline-host`. If that program is missing, reports this at the first library.
 pub(super) struct Describer(Result<HostDescriber, ProgramNotFound>);
 
 pub(super) fn describer() -> Describer {
@@ -35,7 +35,7 @@ impl Describe for Describer {
         libraries: &[PathBuf],
         environment: &Environment,
     ) -> Result<(), (usize, DescribeError)> {
-        // Where there is no host, its absence was reported at the first library.
+        // If the host is missing, this was reported at the first library.
         self.0.as_ref().map_or(Ok(()), |host| host.together(libraries, environment))
     }
 }

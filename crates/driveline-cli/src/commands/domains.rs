@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Domain of a command, and other domains in use: in the wrong domain, a user would see nothing and
-//! no reason.
+//! Domain of a command, and other domains in use: a user who is in the wrong domain sees no topics
+//! and gets the reason.
 
 use crate::text::{count, cut};
 use driveline_shm::domain::{self, DEFAULT, DIRECTORY_VARIABLE, NAME_VARIABLE};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-/// Time for everybody in another domain to answer.
+/// Time for all processes of another domain to answer.
 const ASK: Duration = Duration::from_millis(300);
 /// Columns for names.
 const NAME: usize = 80;
@@ -17,7 +17,7 @@ const NAME: usize = 80;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DomainPlace {
     Named(String),
-    /// `DRIVELINE_DOMAIN_DIR` stands above all names.
+    /// `DRIVELINE_DOMAIN_DIR` has precedence over all names.
     Directory(String),
 }
 
@@ -44,7 +44,7 @@ impl DomainPlace {
         ))
     }
 
-    /// Its name, or its directory.
+    /// Returns the domain's name, or its directory.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Named(name) | Self::Directory(name) => name,
@@ -77,7 +77,7 @@ impl DomainPlace {
         self.closing(what, shown, processes, others) + &hint_at_users(&users)
     }
 
-    /// The last line of a list: where this was, and where else to look.
+    /// Returns the last line of a list: the domain that was listed, and other domains in use.
     pub(super) fn closing(
         &self,
         what: &str,
@@ -139,8 +139,8 @@ fn processes_of(n: usize) -> String {
     if n == 1 { "1 process".to_owned() } else { format!("{n} processes") }
 }
 
-/// Returns the other domains of this user that are in use, if they are wanted and a name could lead
-/// there.
+/// Returns the other domains of this user that are in use, if they are `wanted` and `--domain` can
+/// select them.
 pub(super) fn elsewhere(place: &DomainPlace, wanted: bool) -> Vec<Other> {
     let DomainPlace::Named(own) = place else { return Vec::new() };
     if !wanted {

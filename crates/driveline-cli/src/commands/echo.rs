@@ -27,11 +27,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Period at which it checks for an end, or for a reason why no sample arrives.
+/// Period of the checks for an end, and for a reason why no sample arrives.
 const TICK: Duration = Duration::from_millis(100);
-/// Samples that wait for this command, where the publisher keeps as many.
+/// Maximum number of unread samples for this command, if the publisher keeps as many.
 const DEPTH: u32 = 8;
-/// Publishers that are remembered, more than can be matched at a time.
+/// Maximum number of remembered publishers: more than can be matched at a time.
 const MOST_TALKERS: usize = 1100;
 /// Number of attempts to find the event of a publisher, a millisecond apart.
 const LOOKS: u32 = 100;
@@ -59,7 +59,7 @@ struct Talker {
     decoder: Decoder,
 }
 
-/// A sample that is no longer held.
+/// A copied sample, which occupies no slot of its publisher.
 struct Taken {
     header: SampleHeader,
     missed: u64,
@@ -124,7 +124,7 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
             }
         }
         if !any {
-            // Only now: of who is gone, everything is printed.
+            // Only now: all samples of departed publishers are printed.
             if let Some((node, pid)) =
                 audience.left.take_if(|_| subscriptions.iter().all(|s| s.matched() == 0))
             {
@@ -137,9 +137,9 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
     Ok(())
 }
 
-/// One subscription for each kind of publisher, so that none is refused and late-joiner samples of
-/// transient-local ones arrive, too. A publisher is matched with one of them, and ignores the
-/// others.
+/// Creates one subscription for each kind of publisher, so that none is refused, and so that
+/// samples of transient-local publishers arrive even if they were published before. A publisher
+/// matches exactly one of these subscriptions and ignores the others.
 fn subscriptions(
     participant: &Participant,
     topic: &TopicName,
@@ -155,7 +155,7 @@ fn subscriptions(
         config.offering = Some((reliability, durability));
         config.max_held = 1;
         config.observer = true;
-        // It shows samples of all users, and trusts none of them.
+        // The command shows samples of all users, and trusts none of them.
         config.access = Access::Anyone;
         participant.create_subscription(config).map_err(|e| e.to_string())
     };
@@ -165,7 +165,7 @@ fn subscriptions(
 /// Known publishers.
 struct Audience<'a> {
     talkers: HashMap<EndpointId, Arc<Talker>>,
-    /// Node and process of the publisher that went last.
+    /// Node and process of the publisher that left last.
     left: Option<(String, Option<u32>)>,
     refusals: BTreeSet<String>,
     topic: &'a TopicName,
@@ -239,7 +239,7 @@ impl Audience<'_> {
             }
             self.hear(subscription, false);
         }
-        // So many came at once that the event was dropped.
+        // More events arrived at once than are kept, so the event of this publisher was dropped.
         let known = subscription.publishers().into_iter().find(|p| p.publisher == publisher);
         match known.and_then(|p| Some((p.node.to_string(), p.schema?))) {
             Some((node, schema)) => self.meet(publisher, &node, None, &schema),
@@ -255,7 +255,7 @@ impl Audience<'_> {
         }
     }
 
-    /// The next sample: its payload is copied, and it is given back at once.
+    /// Takes the next sample: copies its payload and releases it at once.
     fn take(
         &mut self,
         subscription: &mut Subscription,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tables of figures of a run, as wide as there is room.
+//! Tables of the figures of a run, fitted to the number of columns.
 //!
-//! With enough columns each head says all; with fewer, as on a terminal of 80, heads stand over
-//! groups of columns and are shortened, and names give way at last.
+//! If there are enough columns, each column has a complete head. Otherwise, as on a terminal of 80
+//! columns, heads are shortened and stand over groups of columns; if that is not enough, names are
+//! cut.
 
 use super::live::{COLUMN_HEADS, Line};
 use crate::text::cut;
@@ -11,15 +12,15 @@ use driveline_runtime::account::CallEnd;
 use driveline_terminal::figures::duration_us;
 use driveline_terminal::table::{Align, aligned};
 
-/// The shortest a name is cut to.
+/// Minimum length of a cut name.
 const SHORTEST_NAME: usize = 8;
 
-/// Between the source and the end of a way.
+/// Separates the source and the sink of a path.
 const ARROW: &str = " → ";
 
 type Row = Vec<String>;
 
-/// Lines on the components' work.
+/// Returns the lines on the components' work.
 pub(super) fn stages(summary: &Summary, columns: usize) -> Vec<Line> {
     let mut wide = vec![
         "COMPONENT",
@@ -36,7 +37,7 @@ pub(super) fn stages(summary: &Summary, columns: usize) -> Vec<Line> {
         vec!["COMPONENT", "RUNS", "FAILED", "p50", "p99", "p50", "p99", "MISSED", "SUPERS."];
     let groups = [(3, 2, "TRANSMISSION"), (5, 2, "PROCESSING")];
     let mut rows: Vec<Row> = summary.stages.iter().map(|s| stage(s, summary)).collect();
-    // While a run goes on, samples wait now and then.
+    // During a run, unread samples are normal, so the column is shown only afterwards.
     if summary.ended.is_some()
         && summary.subscriptions.iter().any(|s| s.not_read > 0 || s.unknown.is_some())
     {
@@ -47,14 +48,14 @@ pub(super) fn stages(summary: &Summary, columns: usize) -> Vec<Line> {
     table(&wide, &narrow, &groups, rows, columns)
 }
 
-/// Lines on the age of the sensors' data at the sinks.
+/// Returns the lines on the age of the sensors' data at the sinks.
 pub(super) fn ends(summary: &Summary, columns: usize) -> Vec<Line> {
     if summary.end_to_end.is_empty() {
         return Vec::new();
     }
     let speed = summary.end_to_end.iter().find_map(|e| e.reaction_distance).map(|r| r.speed_kmh);
     let way = speed.map(|s| [format!("WAY AT {s} km/h p50"), format!("AT {s} km/h")]);
-    // Of what the median is made stands right after it, as a sum.
+    // The parts of the median follow it directly, as a sum.
     let mut wide = vec![
         "END TO END",
         "AGE p50",
@@ -72,7 +73,7 @@ pub(super) fn ends(summary: &Summary, columns: usize) -> Vec<Line> {
     table(&wide, &narrow, &[], summary.end_to_end.iter().map(end_to_end).collect(), columns)
 }
 
-/// Lines on the calls of services.
+/// Returns the lines on the calls of services.
 pub(super) fn services(summary: &Summary, columns: usize) -> Vec<Line> {
     if summary.services.is_empty() {
         return Vec::new();
@@ -81,7 +82,7 @@ pub(super) fn services(summary: &Summary, columns: usize) -> Vec<Line> {
     table(&head, &head, &[], summary.services.iter().map(service).collect(), columns)
 }
 
-/// `asker calls math/add`.
+/// Formats an end of a service, such as `asker calls math/add`.
 pub(super) fn end_of_service(s: &ServiceSummary) -> String {
     let does = match s.end {
         CallEnd::Client => "calls",
@@ -91,7 +92,7 @@ pub(super) fn end_of_service(s: &ServiceSummary) -> String {
 }
 
 fn service(s: &ServiceSummary) -> Row {
-    // A server does not know whose time was over.
+    // A server does not know which calls timed out.
     let timed_out =
         if s.end == CallEnd::Client { s.calls.timed_out.to_string() } else { "-".to_owned() };
     vec![
@@ -127,7 +128,7 @@ pub(super) fn table(
     }
     let rows =
         if rows.iter().enumerate().all(|(i, r)| rows[..i].iter().all(|o| end_of(o) != end_of(r))) {
-            // Where it ends says enough then, and is not cut off.
+            // Each sink has one row, so its name is enough and the rest of the path is dropped.
             rows.into_iter()
                 .map(|mut r| {
                     r[0] = end_of(&r).to_owned();
@@ -151,7 +152,7 @@ pub(super) fn table(
     styled(text, 2)
 }
 
-/// The name of a row without what leads there.
+/// Returns the name of a row without the path before its sink.
 fn end_of(row: &Row) -> &str {
     row[0].split_once(ARROW).map_or(&row[0], |(_, end)| end)
 }

@@ -26,9 +26,9 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time-out of a gateway's answer.
+/// Time-out of a request to a gateway.
 const ASK: Duration = Duration::from_secs(3);
-/// Time over which rates are measured.
+/// Duration over which rates are measured.
 const MEASURED: Duration = Duration::from_secs(1);
 /// Maximum number of topics named in an error.
 const MOST_NAMED: usize = 20;
@@ -74,7 +74,7 @@ fn list(
             }
             _ => None,
         };
-        // A gateway that has just started has carried nothing before.
+        // A gateway that has just started has carried no samples before.
         before.iter().find_map(same).unwrap_or_else(|| Report {
             at_ns: report.at_ns.saturating_sub(1),
             ..Report::default()
@@ -143,7 +143,7 @@ fn reported(answer: &Answer) -> Option<&Report> {
     }
 }
 
-/// Names of the topics and services in a report.
+/// Returns the names of the topics and services in a report.
 fn names(report: &Report) -> impl Iterator<Item = &str> {
     let of_hosts =
         report.topics.iter().map(|t| &t.topic).chain(report.edges.iter().map(|e| &e.topic));
@@ -247,7 +247,7 @@ fn remarks(h: &HostReport) -> Vec<String> {
     problem.into_iter().chain(dropped).chain(impossible).collect()
 }
 
-/// Line for a topic of which a host acknowledges samples that were never sent.
+/// Returns the line for a topic of which a host acknowledges samples that were never sent.
 fn impossible(e: &RouteReport) -> Option<String> {
     let count = Some(e.figures.impossible_acknowledgements)
         .filter(|n| *n > 0)
@@ -259,8 +259,8 @@ fn impossible(e: &RouteReport) -> Option<String> {
     ))
 }
 
-/// Formats an endpoint. With port 0, the kernel chooses the port; only hosts that get it reported
-/// know it.
+/// Formats an endpoint. With port 0 the kernel chooses the port, and only hosts to which the
+/// endpoint is reported know the port.
 fn listening(endpoint: &str) -> String {
     let (address, settings) = endpoint.split_once('#').unwrap_or((endpoint, ""));
     match address.strip_suffix(":0") {
@@ -358,7 +358,7 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     screen.print(&unexplained(report, explained));
 }
 
-/// Returns a hint at `--explain`, if that was not used.
+/// Returns a hint at `--explain`, unless the command has that option.
 fn unexplained(report: &Report, explained: bool) -> String {
     let carried = |topic: &str| {
         report.edges.iter().any(|e| e.topic == topic)
@@ -373,7 +373,8 @@ fn unexplained(report: &Report, explained: bool) -> String {
     }
 }
 
-/// Returns the rows of one topic: each route to and from another host, or a row that there is none.
+/// Returns the rows of one topic: one for each route to or from another host, or one row that
+/// reports that there is no route.
 fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
     let row =
         |way: String, state: &str, rate: Option<Rate>, samples: u64, drops: &[(&str, u64)]| {

@@ -55,7 +55,7 @@ pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
     worst
 }
 
-/// One line about a graph.
+/// Returns one line about a graph.
 fn verdict(loaded: &Loaded, screen: &Screen) -> String {
     let counted = |n: usize, what: &str| count(n as u64, what);
     let warnings = counted(loaded.diagnostics.warnings(), "warning");
@@ -81,7 +81,7 @@ fn verdict(loaded: &Loaded, screen: &Screen) -> String {
 }
 
 pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
-    // A picture of a graph needs none of its libraries.
+    // A drawing of a graph needs none of its libraries.
     let none = |_: &Path| Ok(Vec::new());
     let Loaded { graph, diagnostics } = load(
         &arguments.graph,
@@ -113,7 +113,8 @@ pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
 }
 
 pub(crate) fn describe(library: &Path, screen: &Screen) -> u8 {
-    // As for a graph, a bare name is a file here and not in the system's library directories.
+    // As in a graph file, a name without a directory is a file in the current directory, not in the
+    // system's library directories.
     let classes = library
         .canonicalize()
         .map_err(|e| format!("{}: {e}", library.display()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Modules without results while the run continues: the other figures alone would look normal.
+//! Modules without results during a run: the other figures alone would look normal.
 
 use driveline_analyze::Summary;
 use driveline_graph::ResolvedGraph;
@@ -8,22 +8,24 @@ use driveline_runtime::launch::Event;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Each second a process reports a long call; without a report for this time the call has ended.
+/// Time after the last report of a long call at which the call counts as ended. A process reports a
+/// long call each second.
 const HOLDS: Duration = Duration::from_millis(2500);
 
-/// Calls that take long, components that were refused a connection, and modules that are suspended.
+/// Long calls, components that were refused a connection, and suspended modules.
 pub(super) struct Hung {
     /// Components of each module.
     modules: BTreeMap<String, Vec<String>>,
-    /// Number of components that publish on a topic.
+    /// Number of components that publish on each topic.
     publishers: BTreeMap<String, usize>,
     calls: BTreeMap<String, Long>,
-    /// The last refusal of each component that has not been called since.
+    /// Last refusal of each component that has not been called since that refusal.
     refused: BTreeMap<String, String>,
-    /// Inputs that have got no samples since then, by component and input.
+    /// Inputs whose component holds `max_held` samples and gets no others, with the time of the
+    /// report, by component and input.
     kept: BTreeMap<(String, String), (String, Instant)>,
     suspended: BTreeMap<String, (u32, Instant)>,
-    /// Modules without a process, and what comes next.
+    /// Modules without a process, and their next step.
     away: BTreeMap<String, String>,
 }
 
@@ -56,7 +58,7 @@ impl Hung {
         }
     }
 
-    /// Those of a module, in the order of the graph.
+    /// Components of a module, in the order of the graph.
     pub(super) fn components(&self, module: &str) -> &[String] {
         self.modules.get(module).map_or(&[], Vec::as_slice)
     }
@@ -111,7 +113,7 @@ impl Hung {
         }
     }
 
-    /// One line for each, for people.
+    /// Returns one line for each component or module, for users.
     pub(super) fn lines(&self, summary: &Summary) -> Vec<String> {
         self.lines_at(Instant::now(), summary)
     }
@@ -161,9 +163,9 @@ impl Hung {
         away.chain(suspended).chain(calls).chain(refused).chain(kept).collect()
     }
 
-    /// Number of samples published after the sample of the call.
+    /// Returns the number of samples that were published after the sample of the call.
     fn newer(&self, place: &CallPlace, summary: &Summary) -> String {
-        // Each publisher has a sequence of its own.
+        // Each publisher counts its own sequence.
         let topic = place.topic.as_ref().filter(|t| self.publishers.get(*t) == Some(&1));
         let newer = topic
             .and_then(|t| summary.published.get(t))

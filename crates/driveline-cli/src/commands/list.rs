@@ -18,12 +18,12 @@ use driveline_types::{Durability, Liveliness, PayloadKind, Qos, Reliability, Sch
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most topics that are named in one line.
+/// Maximum number of topics in one line.
 const MOST_NAMED: usize = 5;
 /// Columns for text that processes of other users may have chosen.
 const NAME: usize = 80;
 const LINE: usize = 200;
-/// Lines of a type's definition that are shown unasked.
+/// Maximum number of lines of a type's definition, unless the whole definition is requested.
 const DEFINITION: usize = 24;
 
 pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u8 {
@@ -48,7 +48,7 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
     let mut topics = topics(&participants);
     match info {
         None => {
-            // What services are made of has a list of its own.
+            // Topics of services have a list of their own.
             topics.retain(|name, _| ServiceTopic::of(name).is_none());
             list_topics(&topics, screen);
             if !screen.json {
@@ -204,8 +204,8 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
     print_table(&[Left, Left, Right, Right, Right, Right], &rows, screen);
 }
 
-/// Hint at ends that cannot be seen from here, for topics that miss a side: one line for all of
-/// them.
+/// Returns a hint at ends that cannot be seen from here, for topics that lack publishers or
+/// subscriptions: one line for all such topics.
 fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
     topics: &BTreeMap<&str, E>,
     runs: &Runs,
@@ -214,7 +214,7 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
         End::Publisher => e.publishers.is_empty(),
         End::Subscription => e.subscriptions.is_empty(),
     };
-    // Where a run knows the reason, that is said instead.
+    // If a run knows the reason, that reason is printed instead.
     let known = |end: End| -> String {
         let one = |(name, e): (&&str, &E)| {
             let why = runs.why(name, end).filter(|_| lacks(end, e.borrow()))?;
@@ -390,8 +390,8 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
     screen.print(&out);
 }
 
-/// Returns true if a process passes samples of this topic to itself, which the host transport does
-/// not see.
+/// Returns true if a process exchanges samples of this topic inside itself, which the host
+/// transport does not see.
 fn passes_inside(process: &ParticipantInfo, ends: &Ends<'_>) -> bool {
     let by_pointer = |p: &PublisherInfo| p.schema.kind == PayloadKind::Protobuf;
     ends.publishers.iter().any(|(other, p)| std::ptr::eq(*other, process) && by_pointer(p))
@@ -427,14 +427,14 @@ fn who(process: &ParticipantInfo, node: &str) -> String {
     )
 }
 
-/// A line with the counters that are not zero, or nothing.
+/// Formats the counters that are not zero; empty if all are zero.
 fn reasons(label: &str, counters: &[(&str, u64)]) -> String {
     let list: Vec<_> =
         counters.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
     if list.is_empty() { String::new() } else { format!("{label} {}\n", list.join(", ")) }
 }
 
-/// The policies that differ from the default, and always depth and reliability.
+/// Formats depth, reliability, and all policies that differ from the default.
 pub(super) fn qos(q: &Qos) -> String {
     let reliability = match q.reliability {
         Reliability::BestEffort => "best effort",
@@ -471,7 +471,7 @@ impl<'a> NodeEnds<'a> {
     }
 }
 
-/// Shows the nodes and says how many there are.
+/// Prints the nodes and their number.
 fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) -> usize {
     let mut nodes: BTreeMap<(&str, u32), NodeEnds<'_>> = BTreeMap::new();
     for process in participants {

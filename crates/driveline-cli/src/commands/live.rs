@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The figures of a run as text: a table that renews itself on a terminal, a line now and then
+//! The figures of a run as text: a table that is redrawn on a terminal, a line at intervals
 //! elsewhere.
 
 use super::figures;
@@ -23,10 +23,10 @@ const HUNG: &str = "1;31";
 /// A component that calls for attention.
 pub(super) const TROUBLE: &str = "31";
 
-/// Components beyond which a line has totals and the few worst.
+/// Number of components above which a line has only totals and the worst components.
 const MANY: usize = 8;
 
-/// Making a summary may take at most one part in this many of the time.
+/// Making summaries may take at most this fraction of the time: one part in 20.
 const SHARE: u32 = 20;
 
 /// A line of the table.
@@ -51,7 +51,7 @@ pub(crate) struct Live {
     shown: usize,
     lines: Vec<Line>,
     began: Option<Instant>,
-    /// Frames and time of the last look, for the rate.
+    /// Number of frames and time at the last summary, for the rate.
     last: Option<(u64, Instant)>,
     recent: Recent,
 }
@@ -70,7 +70,7 @@ impl Live {
         }
     }
 
-    /// Takes the table off the screen, so that something can be printed.
+    /// Removes the table from the screen, so that something can be printed.
     pub(crate) fn clear(&mut self, screen: &Screen) {
         if self.shown > 0 {
             screen.print(&format!("\x1b[{}A\r\x1b[J", self.shown));
@@ -78,9 +78,9 @@ impl Live {
         }
     }
 
-    /// Shows figures if it is time to. `hung` says what gives no results, one line each; the clock
-    /// is that of the run, which goes on where no callback ends. `cpu` has the modules' use of
-    /// processors, one line.
+    /// Shows figures if they are due. `hung` has a line for each component that gives no results.
+    /// The duration shown is that of the run, which also grows while no callback ends. `cpu`
+    /// returns the modules' use of processors, in one line.
     pub(crate) fn tick(
         &mut self,
         collector: &Collector,
@@ -125,8 +125,8 @@ impl Live {
         rate
     }
 
-    /// The table while a run goes on: what the components did in the last seconds, and the ages at
-    /// the ends.
+    /// Returns the table shown during a run: activity of the components in the last seconds, and
+    /// ages of the data at the sinks.
     fn live_table(
         &self,
         summary: &Summary,
@@ -146,7 +146,7 @@ impl Live {
         let blocked = blocked.chain(summary.blocked_in_publish()).chain(summary.overruns());
         let blocked: Vec<Line> =
             blocked.flat_map(|text| wrapped(&text, columns)).map(plain(TROUBLE)).collect();
-        // Of many ends, the components come first.
+        // If there are many sinks, lines of components take precedence.
         let others = out.len() + cpu.len() + services.len() + blocked.len();
         let room = rows.saturating_sub(others);
         let ends_room = ends.len().min(room / 2);
@@ -158,7 +158,7 @@ impl Live {
         out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
     }
 
-    /// The whole table, at most as wide as `columns`.
+    /// Returns the whole table, at most as wide as `columns`.
     pub(crate) fn table(summary: &Summary, rate: Option<f64>, columns: usize) -> Vec<Line> {
         let facts = summary.facts.iter().map(|f| note_line(&f.component, &f.name, &f.text));
         let mut out = vec![];
@@ -180,7 +180,7 @@ impl Live {
         out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
     }
 
-    /// As many lines of the table as there are rows: what was printed before goes first.
+    /// Cuts the table to the number of rows. Facts are dropped first: they were printed before.
     fn fit(mut lines: Vec<Line>, rows: usize) -> Vec<Line> {
         if lines.len() > rows {
             lines.retain(|l| l.style != FACT);
@@ -189,7 +189,7 @@ impl Live {
         lines
     }
 
-    /// One line.
+    /// Returns the figures in one line.
     fn line(&self, summary: &Summary, rate: Option<f64>) -> String {
         let many = summary.stages.len() > MANY;
         let totals = many.then(|| self.recent.line(summary));
@@ -198,7 +198,7 @@ impl Live {
             .iter()
             .filter(|s| s.runs > 0 && !many)
             .map(|s| format!("{} {}", s.stage, duration_us(s.processing_us.p50)));
-        // Of many ends, those with the oldest data.
+        // If there are many sinks, only those with the oldest data.
         let mut ends: Vec<_> = summary.end_to_end.iter().collect();
         let more = if ends.len() > MANY { ends.len() - MAX_NAMED } else { 0 };
         if more > 0 {
@@ -224,7 +224,7 @@ impl Live {
                 s.calls.calls
             )
         });
-        // What is a median says so: the table of the last seconds has means.
+        // Medians are labelled `p50`, because the table of the last seconds has means.
         let part = |what: &str, all: Vec<String>| {
             (!all.is_empty()).then(|| format!("{what}{}", all.join(", ")))
         };
@@ -257,7 +257,7 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
         String::new()
     };
     let (missed, superseded) = (summary.missed_by_triggers, summary.superseded);
-    // While a run goes on, samples wait now and then.
+    // During a run, unread samples are normal, so only those of killed or crashed processes count.
     let unread = if summary.ended.is_some() {
         summary.not_read_by_triggers
     } else {
@@ -296,7 +296,7 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     )
 }
 
-/// Lines of at most `columns`, broken where there is a space, the further ones indented.
+/// Wraps a text at spaces to lines of at most `columns`; all lines but the first are indented.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     paragraphs::wrapped(text, columns).lines().map(str::to_owned).collect()
 }

@@ -14,15 +14,15 @@ use std::time::Duration;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Label of the live table.
 const MEANS: &str = "LAST 5 s, MEANS";
-/// Components that a line names where a graph has more than this.
+/// Number of components that a line names if the graph has more.
 pub(super) const MAX_NAMED: usize = 5;
-/// A component has changed if its rate or its processing time is at least this many times that of
-/// the run before, or at most that fraction of it.
+/// Factor of a change: a component has changed if its rate or its processing time in the window is
+/// at least this many times the value before the window, or at most the inverse of it.
 const CHANGED: f64 = 2.0;
-/// Fewest calls from which a rate or a mean is compared.
+/// Minimum number of calls for comparing a rate or a mean.
 const COMPARED_CALLS: f64 = 10.0;
-/// Smallest difference of mean processing times that counts as a change: below it, the scheduler
-/// of the machine makes the difference.
+/// Minimum difference of mean processing times that counts as a change. Smaller differences come
+/// from the machine's scheduler.
 const COMPARED_US: f64 = 1000.0;
 
 /// Counts of a component since the start of the run.
@@ -50,13 +50,13 @@ pub(super) struct Activity {
     pub(super) missed: u64,
     /// Deadlines that its inputs and outputs missed.
     pub(super) late: u64,
-    /// It was called before, and not in the last seconds.
+    /// True if the component was called earlier, but not in the last seconds.
     pub(super) silent: bool,
-    /// Change since the time before the last seconds.
+    /// Change compared with the time before the last seconds.
     pub(super) changed: Option<Change>,
 }
 
-/// A figure that differs from that of the run before, and both values.
+/// A figure that differs from that of the time before the window, and both values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Change {
     /// Mean processing time, in microseconds.
@@ -66,7 +66,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Returns how many times the larger value is the smaller one.
+    /// Returns the ratio of the larger value to the smaller one.
     fn factor(self) -> f64 {
         let (Self::Processing(before, now) | Self::Rate(before, now)) = self;
         before.max(now) / before.min(now)
@@ -90,7 +90,7 @@ impl Activity {
         self.failed > 0 || self.missed > 0 || self.late > 0 || self.silent
     }
 
-    /// Returns the reason why it is listed, the worst first; `None` if it is only slow.
+    /// Returns the reasons why the component is listed, the worst first; `None` if it is only slow.
     fn why(&self) -> Option<String> {
         let why = [
             (self.failed > 0).then(|| format!("{} failed", self.failed)),
@@ -103,8 +103,8 @@ impl Activity {
         (!why.is_empty()).then(|| why.join(", "))
     }
 
-    /// Returns the order of two components: failures, then missed samples, missed deadlines,
-    /// silence, change, and slowness; the worse first.
+    /// Compares two components; the worse is less. Failures count first, then missed samples,
+    /// missed deadlines, silence, change and slowness.
     fn compare(&self, other: &Self) -> Ordering {
         let counts = |a: &Self| (a.failed, a.missed, a.late, a.silent);
         let change = |a: &Self| a.changed.map_or(0.0, Change::factor);
@@ -116,24 +116,24 @@ impl Activity {
     }
 }
 
-/// Counts at a time of the run, by component.
+/// Counts by component, and the time since the start of the run at which they were read.
 type Look = (Duration, BTreeMap<String, Counts>);
 
-/// Counts of the last seconds, one set a look.
+/// Counts of the last seconds, one entry for each update of the table.
 #[derive(Default)]
 pub(super) struct Recent {
-    /// The first look of the run.
+    /// The first entry of the run.
     first: Option<Look>,
     looks: VecDeque<Look>,
 }
 
-/// Change of a component between two spans of time, each with its seconds and counts; `None` if
-/// there is none or if one of the spans has too few calls.
+/// Returns the change of a component between two time spans, each with its seconds and counts.
+/// Returns `None` if there is no change or if a span has too few calls.
 fn change((seconds, old): (f64, Counts), (now_seconds, new): (f64, Counts)) -> Option<Change> {
     let differs = |before: f64, now: f64| before.max(now) >= CHANGED * before.min(now);
     let (calls, now_calls) = (old.runs as f64, new.runs as f64);
     let (rate, now_rate) = (calls / seconds, now_calls / now_seconds);
-    // Few calls of a slow timer vary by one.
+    // The number of calls of a slow timer varies by one.
     let enough = calls >= COMPARED_CALLS && now_calls.max(rate * now_seconds) >= COMPARED_CALLS;
     if !enough || now_calls == 0.0 {
         return None;
@@ -175,7 +175,7 @@ impl Counts {
 }
 
 impl Recent {
-    /// Notes a look at `now`, the time since the start of the run. Keeps one look that is older
+    /// Adds the counts at `now`, the time since the start of the run. Keeps one entry that is older
     /// than the window.
     pub(super) fn push(&mut self, now: Duration, summary: &Summary) {
         let all = summary.stages.iter().map(|s| (s.stage.clone(), counts(s, summary))).collect();
@@ -187,7 +187,7 @@ impl Recent {
         }
     }
 
-    /// Activity of a component over the window; `None` before the second look.
+    /// Returns the activity of a component over the window; `None` before the second entry.
     pub(super) fn of(&self, stage: &str) -> Option<Activity> {
         let ((from, old), (to, new)) = (self.looks.front()?, self.looks.back()?);
         let seconds = to.saturating_sub(*from).as_secs_f64();
@@ -210,8 +210,8 @@ impl Recent {
         })
     }
 
-    /// Seconds of the run before the window, and the counts of a component in that time. `None`
-    /// while that time is shorter than the window.
+    /// Returns the seconds of the run before the window, and the counts of a component in that
+    /// time. Returns `None` while that time is shorter than the window.
     fn before(&self, stage: &str) -> Option<(f64, Counts)> {
         let ((from, first), (to, old)) = (self.first.as_ref()?, self.looks.front()?);
         let span = to.saturating_sub(*from);
@@ -219,7 +219,7 @@ impl Recent {
         (span >= WINDOW).then_some((span.as_secs_f64(), old.get(stage)?.since(first)))
     }
 
-    /// The components that call for attention most, the worst first.
+    /// Returns all components, the worst first.
     fn worst<'a>(&self, summary: &'a Summary) -> Vec<(&'a str, Activity)> {
         let stages = summary.stages.iter();
         let mut all: Vec<_> =
@@ -228,10 +228,10 @@ impl Recent {
         all
     }
 
-    /// Totals and the few worst components, for the line of a graph with many.
+    /// Returns totals and the worst components, for the line of a graph with many components.
     pub(super) fn line(&self, summary: &Summary) -> String {
         let worst = self.worst(summary);
-        // Before the second look there is no rate.
+        // A rate needs two entries.
         let rate = (!worst.is_empty()).then(|| {
             let sum: f64 = worst.iter().map(|(_, a)| a.rate).sum();
             format!(", {sum:.0} calls/s")
@@ -242,7 +242,7 @@ impl Recent {
             (None, Some(us)) => format!("{stage} {}", duration_us(us)),
             (None, None) => (*stage).to_owned(),
         };
-        // The last place is for the slowest component, also where many are in trouble.
+        // The last place is for the slowest component, even if many components are in trouble.
         let (first, rest) = worst.split_at(worst.len().min(MAX_NAMED - 1));
         let slow = |a: &Activity| a.processing_us.unwrap_or_default();
         let slowest = rest.iter().max_by(|a, b| slow(&a.1).total_cmp(&slow(&b.1)));
@@ -256,7 +256,7 @@ impl Recent {
         } else {
             format!("; worst, changed or slowest: {}", named.join(", "))
         };
-        // Lines with more time between them are of all that time.
+        // If lines are printed at longer intervals than the window, they cover the whole interval.
         let ends = self.looks.front().zip(self.looks.back());
         let span = ends.map_or(WINDOW, |(from, to)| to.0.saturating_sub(from.0));
         let seconds = span.max(WINDOW).as_secs_f64();
@@ -267,14 +267,15 @@ impl Recent {
         )
     }
 
-    /// The table of the last seconds, in at most `rows` lines: of many components the worst.
+    /// Returns the table of the last seconds, in at most `rows` lines; if there are too many
+    /// components, only the worst.
     pub(super) fn table(&self, summary: &Summary, columns: usize, rows: usize) -> Vec<Line> {
         let mut shown = self.worst(summary);
         if shown.is_empty() {
             return Vec::new();
         }
         let all = shown.len();
-        // Two lines for the head, one for skipped components.
+        // Two lines for the heads, one for the number of skipped components.
         let room = rows.saturating_sub(3).max(1);
         if all > room {
             shown.truncate(room);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline deploy compose|kubernetes|quadlet`, and what their containers run first.
+//! `driveline deploy compose|kubernetes|quadlet`, and the command that their containers run first.
 
 use super::deploy_build::has_gateway;
 use super::deploy_settings::ENDS_WITHIN;
@@ -54,7 +54,7 @@ pub(super) fn quadlet(
     Ok(exit::DONE)
 }
 
-/// Makes the shared directory and gives away directories.
+/// Creates the shared directory, and changes the owner of the directories in `give`.
 pub(super) fn prepare(
     directory: &Path,
     user: u32,
@@ -75,7 +75,7 @@ pub(super) fn prepare(
     Ok(exit::DONE)
 }
 
-/// `None`: the graph has mistakes, which were printed.
+/// Returns `None` if the graph has mistakes, which were printed.
 fn manifest_of(arguments: &DeployManifest, screen: &Screen) -> Result<Option<Manifest>, String> {
     let describer = describer();
     let options = LoadOptions {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) fn mode(arguments: &Mode, screen: &Screen) -> u8 {
     let found = match select(&arguments.which, ASK) {
         Ok(found) => found,
-        // A completion script wants names or nothing.
+        // A completion script expects names only, so an error prints nothing.
         Err(_) if arguments.names => return exit::FAILED,
         Err(missing) => return missing.print(screen),
     };
@@ -45,7 +45,7 @@ pub(crate) fn mode(arguments: &Mode, screen: &Screen) -> u8 {
     }
 }
 
-/// Lines about the modes of a run, for people.
+/// Formats the modes of a run, for users.
 pub(super) fn lines(status: &ModeStatus) -> Vec<String> {
     let listed = |names: &[String]| {
         if names.is_empty() {
@@ -96,7 +96,7 @@ fn told(last: &LastSwitch) -> String {
 enum Ending {
     Entered(LastSwitch),
     Other(LastSwitch),
-    /// Another request took its place.
+    /// Another request replaced this one.
     Replaced(String),
 }
 
@@ -122,7 +122,7 @@ fn switch(found: &Found, mode: &str, timeout: Duration, screen: &Screen) -> u8 {
     }
 }
 
-/// Waits for the end of the switch that the run has answered with.
+/// Waits for the end of the switch that the run's answer names.
 fn wait(
     socket: &RunSocket,
     asked: &RunStatus,

@@ -3,7 +3,7 @@
 
 use driveline_types::{NameError, TopicName};
 
-/// A topic's or service's name as typed: ROS 2 begins names with `/`.
+/// Parses a topic's or service's name as users type it: as in ROS 2, it may begin with `/`.
 pub(super) fn name_of(typed: &str) -> Result<TopicName, String> {
     let name = typed.strip_prefix('/').unwrap_or(typed);
     if name.starts_with('/') {

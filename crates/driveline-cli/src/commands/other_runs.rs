@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Returns one sentence for each other run in the domain that uses topics of this graph, unless one
-/// of both graphs marks them `external`. Asks the runs that are there now and blocks until they
-/// have responded, for 2 s each at most.
+/// of both graphs marks these topics `external`. Asks all runs of the domain, and waits at most 2 s
+/// for each answer.
 pub(super) fn with_topics_of(graph: &ResolvedGraph, domain_dir: &Path) -> Vec<String> {
     let runs = find(domain_dir).unwrap_or_default();
     let runs = runs.iter().filter_map(|run| run.ask(Verb::Status, ASK).ok());
@@ -19,7 +19,7 @@ pub(super) fn with_topics_of(graph: &ResolvedGraph, domain_dir: &Path) -> Vec<St
 }
 
 fn text(graph: &ResolvedGraph, other: &RunStatus) -> Option<String> {
-    // Modules of one graph may be run by several launchers.
+    // Several launchers may each run some modules of one graph.
     if other.graph == graph.name {
         return None;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline param` and `driveline log-level`: parameters and logs of a run while it goes on
+//! `driveline param` and `driveline log-level`: change parameters and log levels during a run
 //! (`docs/protocols/control.md`).
 
 use super::control::{AGAIN, ASK, Found, LINE, NAME, called, select};
@@ -91,7 +91,7 @@ fn parameter_ask(component: &str, name: &str, value: &str) -> Ask {
     })
 }
 
-/// Asks for a change and waits until its module has made it.
+/// Requests a change and waits until the module has made it.
 fn change(found: &Found, ask: Ask) -> Result<(), String> {
     let refusal = |e: driveline_runtime::launch::control::AskError| e.to_string();
     let mut run: RunStatus = found.socket.ask(ask, ASK).map_err(refusal)?;
@@ -132,7 +132,7 @@ fn get(found: &Found, (component, name): &(String, String), screen: &Screen) -> 
     Ok(())
 }
 
-/// A value as people write it.
+/// Formats a value as users write it.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -164,7 +164,7 @@ fn list(all: &[ParameterStatus], screen: &Screen) {
     print_table(&[Align::Left; 5], &rows, screen);
 }
 
-/// The values as a parameter file, which is JSON and so YAML as well.
+/// Formats the values as a parameter file: JSON, which is also valid YAML.
 fn dump(all: &[ParameterStatus]) -> String {
     let mut components: Map<String, Value> = Map::new();
     for p in all {
@@ -204,7 +204,7 @@ fn load(found: &Found, file: &std::path::Path, screen: &Screen) -> u8 {
         if known.is_some_and(|p| p.value == json) {
             continue;
         }
-        // Text in quotes, so that it stays text.
+        // Text is quoted, so that it stays text.
         match change(found, parameter_ask(&component, &name, &json.to_string())) {
             Ok(()) => {
                 screen.print(&format!("{component}.{name} is {} now\n", cut(&text(&json), LINE)))

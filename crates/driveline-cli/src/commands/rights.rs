@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rights that a graph gives and that have no effect where it runs.
+//! Access rights of a graph that have no effect in its domain.
 
 use driveline_graph::ResolvedGraph;
 use driveline_graph::model::{Access, Reach};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Returns a warning if topics admit other users and the domain's directory does not.
+/// Returns a warning if topics admit other users, but the domain's directory does not.
 pub(super) fn without_effect(graph: &ResolvedGraph, domain_dir: &Path) -> Option<String> {
     let mode = std::fs::metadata(domain_dir).ok()?.mode();
     text(graph, domain_dir, mode)

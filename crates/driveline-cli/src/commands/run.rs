@@ -44,13 +44,13 @@ const TROUBLE: &str = "1;31";
 /// Maximum number of components reported as never called.
 const MOST_WAITING: usize = 8;
 
-/// Problems of a run that are printed at its end; the report has all.
+/// Maximum number of problems printed at the end of a run; the report has all problems.
 const MAX_PROBLEMS: usize = 8;
 
-/// Time for modules to come that others start, by hand perhaps.
+/// Time to wait for modules that others start, for example by hand.
 const ATTACHED_WITHIN: Duration = Duration::from_secs(600);
 
-/// Explains the figures of what was not received.
+/// Explains the counts of samples that were not received.
 const MISSED: &str = "missed: it should have triggered the component, but newer samples took its \
                       place; superseded: only the newest was wanted, when something else triggered";
 
@@ -65,13 +65,13 @@ pub(crate) fn run(arguments: &Run, screen: &Screen) -> u8 {
 }
 
 fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
-    // While images are made, the signal itself ends the command.
+    // While images are built, the signal itself ends the command.
     let early = if arguments.deploy.is_none() { Some(signals()?) } else { None };
     let host = launch::find_host();
     let describer = describer();
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
-    // Without a host no library can be looked into. That is said once, and only if nothing is wrong
-    // with the graph itself.
+    // Without a host, libraries cannot be checked. This is reported once, and only if the graph
+    // itself has no errors.
     let looks_into_none = arguments.no_libraries || (host.is_err() && modules.is_none());
     let looked_into = if looks_into_none { Some(Vec::new()) } else { modules.clone() };
     let load_options = LoadOptions {
@@ -82,7 +82,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
     if early.as_ref().is_some_and(|(interrupt, _)| interrupt.was_asked()) {
-        // It also ended the process that was looking into a library.
+        // The signal also ended the process that was checking a library.
         return Ok(ended_before_its_start(screen));
     }
     if screen.json && graph.is_none() {
@@ -93,7 +93,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         screen.print_error(&diagnostics.render(screen.errors()));
     }
     let Some(mut graph) = graph else { return Ok(exit::GRAPH) };
-    // Gateways alone need none.
+    // A run of gateways only needs no host.
     let host = if graph.modules.is_empty() {
         host.unwrap_or_default()
     } else {
@@ -103,11 +103,12 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == m.name.as_str()))
     });
     if let Some(directory) = &arguments.report {
-        // Found out now and not when the run is over.
+        // Checked now, because after the run it would be too late.
         writable(directory)?;
     }
     let domain_name = arguments.domain.as_deref().unwrap_or(&graph.domain);
-    // Before anything is made: images can take a while, and Ctrl-C must end that.
+    // If modules are deployed, no signal is caught yet: building images can take long, and Ctrl-C
+    // must end it.
     let deployed = match Deployed::prepare(arguments, &graph, &host, screen)? {
         Prepared::Bare => None,
         Prepared::Deployed(deployed) => Some(deployed),
@@ -117,7 +118,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         Some(deployed) => deployed.domain(),
         None => domain::prepare_for(domain_name, graph.domain_group).map_err(|e| e.to_string())?,
     };
-    // In containers, other users come in by what is mounted.
+    // In containers, other users have access only to mounted directories.
     if deployed.is_none()
         && let Some(text) = rights::without_effect(&graph, &domain_dir)
     {
@@ -142,7 +143,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         None => DomainPlace::of(Some(domain_name))?,
     };
     let names: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();
-    // Before this run can be found there itself.
+    // Before this run itself is listed in the domain.
     let other_runs = other_runs::with_topics_of(&graph, &domain_dir);
     for text in &other_runs {
         screen.print_error(&format!("warning: {text}\n"));
@@ -157,9 +158,10 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
             another_domain(names_directory())
         ),
     })?;
-    // Modules whose launcher is gone have none.
+    // Modules whose launcher is gone have no control socket.
     not_running_already(&graph, &domain_dir)?;
-    // Its name goes when this run is over, reports included: then `driveline stop` returns.
+    // The control socket is removed after the reports are written: only then does `driveline stop`
+    // return.
     let control = Some(Arc::new(control));
     let mut options = LaunchOptions {
         modules,
@@ -215,7 +217,7 @@ fn ended_before_its_start(screen: &Screen) -> u8 {
     exit::DONE
 }
 
-/// Makes the directory of a report and sees to it that files can be made there.
+/// Creates the directory of a report and checks that files can be created in it.
 fn writable(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
     if std::fs::metadata(directory).is_ok_and(|m| !m.is_dir()) {
@@ -273,14 +275,14 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
     }
 }
 
-/// The modules that had to be killed; nothing if none had.
+/// Lists the modules that had to be killed; `None` if there are none.
 fn killed(outcome: &Outcome) -> Option<String> {
     let killed = outcome.killed.join(", ");
     (!killed.is_empty()).then(|| format!("killed because they had not stopped: {killed}"))
 }
 
-/// The last line of a run, and its error if there is one. `end`: how it ended, which is the error
-/// of a run that failed.
+/// Returns the last line of a run, and its error if there is one. `end`: how the run ended; if it
+/// failed, this is the error.
 fn last_words(
     code: u8,
     end: &str,
@@ -309,7 +311,7 @@ fn last_words(
     }
 }
 
-/// Modules that did not run any more at the end; nothing if all did.
+/// Lists modules that were not running at the end; `None` if there are none.
 fn down(outcome: &Outcome) -> Option<String> {
     let one = |d: &Down| match &d.death {
         Some(death) => death.to_string(),
@@ -338,9 +340,10 @@ fn not_done(summary: &Summary) -> String {
     text
 }
 
-/// Returns the cause for a component that was never called. `refused`: one of its connections was,
-/// which a note reports; `failed`: calls of others did, whose results may be its missing input;
-/// `cut_off`: those of others were; `inactive`: it was in no mode in which it is called.
+/// Returns the reason why a component was never called. `refused`: one of its connections was
+/// refused, as a note reports; `failed`: calls of other components failed, so its input may be
+/// missing; `cut_off`: calls of other components were cut off; `inactive`: no mode was entered in
+/// which it is called.
 fn never(
     component: &str,
     topics: &[&TopicName],
@@ -371,7 +374,7 @@ fn never(
     format!("{component} was never called: nothing came on topic {}{why}", topics.join(" and "))
 }
 
-/// Two runs of one graph in one domain would publish everything twice, without a visible reason.
+/// Two runs of one graph in one domain would publish each sample twice, without a visible reason.
 fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), String> {
     if !domain_dir.exists() {
         return Ok(());
@@ -381,12 +384,13 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
     let mut alive = Vec::new();
     for module in &graph.modules {
         let name = host::process_name(graph, module);
-        // Another user may claim any name.
+        // Other users may use the same name.
         let answered = participants
             .iter()
             .find(|p| p.name == name && p.of_this_user)
             .map(|p| p.pid_in_its_namespace);
-        // One that is suspended cannot say whose it is; the kernel keeps 15 bytes of its name.
+        // A suspended process cannot report its user. The kernel keeps 15 bytes of a process's
+        // name.
         let short: String = module.name.as_str().chars().take(15).collect();
         let stopped =
             || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
@@ -432,7 +436,7 @@ fn runs_already(alive: &[(String, u32)], directory: bool) -> Option<String> {
     })
 }
 
-/// Shows a run while it goes on, and collects its figures.
+/// Prints the output of a run, and collects its figures.
 struct Show<'a> {
     screen: &'a Screen,
     /// Modules, for colours and the width of the prefix.
@@ -442,13 +446,13 @@ struct Show<'a> {
     live: Live,
     hung: Hung,
     cpu: CpuUse,
-    /// Since when all modules run.
+    /// Time at which all modules were running.
     running: Option<Instant>,
     interrupter: Interrupter,
 }
 
 impl<'a> Show<'a> {
-    /// `beside`: names of processes that are no modules.
+    /// `beside`: names of processes other than modules.
     fn new(
         arguments: &Run,
         graph: &ResolvedGraph,
@@ -479,7 +483,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Observers from outside must use this domain.
+    /// Prints the domain, which observers of the run must use.
     fn domain(&mut self, place: &DomainPlace) {
         if self.screen.json {
             return self.screen.print_json_line(
@@ -489,7 +493,7 @@ impl<'a> Show<'a> {
         self.say(&format!("{place}; its topics: {}", place.look_on()));
     }
 
-    /// Gateways alone have none: `driveline gateway list` has theirs.
+    /// A run of gateways only has no figures; `driveline gateway list` shows theirs.
     fn has_figures(&self) -> bool {
         !self.modules.is_empty()
     }
@@ -509,8 +513,8 @@ impl<'a> Show<'a> {
         format!("{} {line}\n", self.screen.paint(colour, &format!("{name} |")))
     }
 
-    /// A line of the launcher itself, with the time in UTC as components log it. All of these are
-    /// on standard output, in order.
+    /// Prints a line of the launcher itself, with the time in UTC as components log it. All these
+    /// lines go to standard output, in order.
     fn say(&mut self, text: &str) {
         let now = jiff::Timestamp::now().strftime("%H:%M:%S%.3fZ");
         let line = self.prefixed("driveline", &format!("{now} {text}"));
@@ -568,7 +572,7 @@ impl<'a> Show<'a> {
         for module in &outcome.killed {
             self.cut_off(module);
         }
-        // Where the run ends for a module, no event says that it stays down.
+        // If the end of the run ends a module, no event reports that it stays down.
         outcome.down.iter().for_each(|down| self.collector.stays_down(&down.module));
         let facts = self.collector.facts_mut();
         facts.suspended.clone_from(&outcome.suspended);
@@ -579,7 +583,7 @@ impl<'a> Show<'a> {
         if code == exit::DONE && (summary.failed() > 0 || !summary.problems.is_empty()) {
             code = exit::WORK_NOT_DONE;
         }
-        // A run that has not begun has no figures, and a table of zeros would look like some.
+        // A run that has not begun has no figures, and a table of zeros would look like figures.
         let any =
             self.has_figures() && (summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE);
         if self.screen.json {
@@ -597,13 +601,13 @@ impl<'a> Show<'a> {
             ));
             let settings = summary.modules.iter().flat_map(ModuleFacts::setting_lines);
             settings.for_each(|line| self.print_wrapped(&line, columns));
-            // Components that were never called have lines of their own, also those of which
-            // nothing else could be expected.
+            // Components that were never called have lines of their own, even if that was to be
+            // expected.
             let problems = summary.problems.iter().filter(|f| f.kind != ProblemKind::NeverCalled);
             problems
                 .take(MAX_PROBLEMS)
                 .for_each(|problem| self.print_wrapped(&problem.to_string(), columns));
-            // Where a module died, that is why.
+            // If a module died, that is the reason: components that were not called are not listed.
             let waited = if matches!(outcome.end, End::Finished { .. } | End::Interrupted) {
                 self.collector.never_triggered()
             } else {
@@ -681,8 +685,8 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// A module whose process did not end by itself. Before all modules ran there was nothing to
-    /// read.
+    /// Notes a module whose process did not end by itself. Before all modules were running, there
+    /// were no samples to read.
     fn cut_off(&mut self, module: &str) {
         if self.running.is_some() {
             self.hung
@@ -692,7 +696,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// The files of the run, where they are wanted.
+    /// Writes the files of the run, if requested.
     fn write(&self, arguments: &Run) -> Result<(), String> {
         let Some(directory) = &arguments.report else { return Ok(()) };
         let page = write_outputs(&self.collector, directory).map_err(|e| e.to_string())?;
@@ -767,7 +771,7 @@ impl Sink for Show<'_> {
                     );
                 }
             }
-            // Its end was asked for, so it is no fault of its own.
+            // The launcher ended this process, so its end is not a separate fault.
             Event::NotReady { module, within_ms, call } => {
                 let doing = call.as_ref().map_or_else(String::new, |c| format!(": it was in {c}"));
                 let cause = format!(

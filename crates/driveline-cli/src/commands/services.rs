@@ -19,14 +19,14 @@ const NAME: usize = 80;
 #[derive(Default)]
 struct Ends<'a> {
     servers: Vec<&'a str>,
-    /// A server is a gateway that asks one in ROS 2.
+    /// True if a server is a gateway that calls a server in ROS 2.
     in_ros: bool,
     clients: usize,
     request: BTreeSet<&'a str>,
     response: BTreeSet<&'a str>,
-    /// That its servers have taken since they are there.
+    /// Number of requests that the existing servers have taken.
     requests: u64,
-    /// To the clients that are there.
+    /// Number of responses to the existing clients.
     responses: u64,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
         let row = |(name, e): (&&str, &Ends<'_>)| {
             let n = |n: u64| n.to_string();
             let (request, response) = (types(&e.request), types(&e.response));
-            // Only a server reports its requests.
+            // Only servers report requests.
             let requests = if e.servers.is_empty() { "-".to_owned() } else { n(e.requests) };
             vec![
                 cut(name, NAME),
@@ -111,7 +111,8 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
     exit::DONE
 }
 
-/// Services with the first node of this domain that serves each; gateways to ROS 2 do not count.
+/// Services, each with the first node of this domain that serves it; gateways to ROS 2 do not
+/// count.
 pub(super) fn servers(participants: &[ParticipantInfo]) -> BTreeMap<String, String> {
     let services = services(participants);
     let own = services.iter().filter(|(_, e)| !e.in_ros);
@@ -119,8 +120,8 @@ pub(super) fn servers(participants: &[ParticipantInfo]) -> BTreeMap<String, Stri
         .collect()
 }
 
-/// Suggests what to inspect, if this is the name of a service, or of a topic of one, and not that
-/// of a topic.
+/// Returns a hint if this is the name of a service, or of a topic of a service, and not the name of
+/// a topic.
 pub(super) fn of_service(name: &str, participants: &[ParticipantInfo]) -> Option<String> {
     if let Some(topic) = ServiceTopic::of(name) {
         return Some(format!(

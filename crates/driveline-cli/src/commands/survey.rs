@@ -13,12 +13,12 @@ use std::time::Duration;
 const ASK: Duration = Duration::from_secs(1);
 /// Columns for text that processes of other users may have chosen.
 const NAME: usize = 80;
-/// Processes that are named because they do not answer.
+/// Maximum number of processes named because they do not answer.
 const MOST_SILENT: usize = 16;
-/// Characters of what a process says is missing in its listing.
+/// Maximum length of a process's reason for an incomplete listing, in characters.
 const MOST_OF_REASON: usize = 300;
 
-/// Returns all participants of the domain, with its place. A domain that was never joined is empty.
+/// Returns the domain's place and all its participants. A domain that was never joined has none.
 pub(super) fn ask(
     domain: Option<&str>,
     screen: &Screen,
@@ -49,7 +49,7 @@ pub(super) fn ask(
         } else {
             "does not answer".into()
         };
-        // Next to the list and not in it: its content is unknown.
+        // Separate from the list: the topics of these processes are unknown.
         screen.print_error(&format!("warning: {} (pid {pid}): {what}\n", cut(&name, NAME)));
     }
     for p in participants.iter().filter(|p| !p.incomplete.is_empty()) {

@@ -102,10 +102,10 @@ impl Reconnect {
         next
     }
 
-    /// Returns true if a reported host may be tried. Three conditions: no attempt to it is in
-    /// progress; few attempts to other hosts are (a host that reports wrong addresses must not
-    /// block reconnecting); and it was not just lost from an address that this host had connected
-    /// to, because that is retried anyway.
+    /// Returns true if this host may try to connect to a reported host. Three conditions: no
+    /// attempt to that host is in progress; fewer than `MAX_MEETING` attempts are in progress (a
+    /// host that reports wrong addresses must not block reconnecting); and its connection was not
+    /// just lost, because one of both ends then reconnects to the last address anyway.
     pub(super) fn may_meet(&self, start: u64, now: MonotonicNs) -> bool {
         self.attempts.count() < MAX_MEETING
             && !self.attempts.go_on(&start)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Longest pause before a restart, however often a module fails in a row.
 pub(super) const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// A module that was ready for this long has recovered: the next pause is the first again.
+/// A module that was ready for this long has recovered: the pauses begin with the shortest again.
 pub(super) const STEADY: Duration = Duration::from_secs(1);
 
 /// Rules for one process.
@@ -68,9 +68,9 @@ pub(super) enum Action {
     Start(usize),
     /// Send SIGTERM.
     Terminate(usize),
-    /// Send SIGKILL: it did not end within its grace.
+    /// Send SIGKILL: it did not end within its grace period.
     Kill(usize),
-    /// Report that it was not ready in time; it is terminated or the run stops.
+    /// Report that it was not ready in time. `Terminate` or `StopRun` follows.
     NotReady(usize),
     /// Report a restart after a pause. `Start` or `Down` follows.
     Restart { process: usize, after: Duration },
@@ -87,7 +87,7 @@ pub(super) enum State {
     Waiting,
     /// Started, not ready; fails at `until`.
     Starting { until: Duration },
-    /// Ready since.
+    /// Ready since `since`.
     Ready { since: Duration },
     /// Was asked to end and will be restarted: at once, or if `failed`, after the pause of a
     /// failure. It is killed at `until`; `None`: it was killed.
@@ -194,7 +194,7 @@ impl Supervisor {
             if away {
                 p.state = State::Down;
             }
-            // A process that is still starting again has not recovered either.
+            // A restarted process that is not ready yet has not recovered either.
             let starting = matches!(p.state, State::Starting { .. });
             if (away || starting) && std::mem::take(&mut p.announced) {
                 actions.push(Action::Down { process: i, why: DownReason::RunStops });
@@ -207,7 +207,7 @@ impl Supervisor {
         if self.stopping || !matches!(p.state, State::Starting { .. } | State::Ready { .. }) {
             return;
         }
-        // A fault of a process that was ready for a while is the first in its row.
+        // If the process was ready for at least STEADY, this fault is the first in a row.
         if matches!(p.state, State::Ready { since } if now.saturating_sub(since) >= STEADY) {
             p.row = 0;
         }
@@ -268,7 +268,7 @@ impl Supervisor {
         wanted && (self.running || !rules.gateway)
     }
 
-    /// Counts one more restart; `false` if the limit within the window is reached.
+    /// Counts a restart. Returns false if the limit within the window is reached.
     fn count_restart(&mut self, i: usize, now: Duration) -> bool {
         let p = &mut self.processes[i];
         let Some(max) = p.rules.restart.max else { return true };
@@ -283,7 +283,7 @@ impl Supervisor {
         true
     }
 
-    /// Ends the processes that are restarted together with `i`, and with those in turn.
+    /// Ends the processes that restart together with `i`, and those that restart with them.
     fn end_companions(&mut self, i: usize, now: Duration, actions: &mut Vec<Action>) {
         let mut changed = vec![i];
         while let Some(source) = changed.pop() {
@@ -316,8 +316,8 @@ impl Supervisor {
         }
     }
 
-    /// Returns true if the run ends when this process stays down. Before the graph runs, it
-    /// always does, unless the graph says that it continues without this module.
+    /// Returns true if the run ends when this process stays down. Before the graph runs, the run
+    /// always ends, unless `on_exhausted` lets it continue without this module.
     fn ends_run(&self, i: usize) -> bool {
         match &self.processes[i].rules.restart.on_exhausted {
             Some(OnExhausted::Stop) => true,
@@ -349,7 +349,7 @@ impl Supervisor {
                 State::Starting { until } if now >= until => {
                     actions.push(Action::NotReady(i));
                     if !self.restarts(i, true) && self.ends_run(i) {
-                        // The ordered stop of the run ends the process.
+                        // The stop of the run also ends this process.
                         self.stop_run(i, actions);
                     } else {
                         let p = &mut self.processes[i];
@@ -362,8 +362,8 @@ impl Supervisor {
         }
     }
 
-    /// Starts processes whose dependencies are ready; takes down processes that wait for one that
-    /// is down.
+    /// Starts processes whose dependencies are ready. Processes that wait for a dependency that is
+    /// down become `Down`.
     fn start_waiting(&mut self, now: Duration, actions: &mut Vec<Action>) {
         for i in 0..self.processes.len() {
             if self.stopping || self.processes[i].state != State::Waiting {

@@ -38,8 +38,7 @@ pub struct Slots {
     /// Scratch: one bit per slot seen pinned in the running pass.
     pinned: Box<[u64]>,
     sequence: u64,
-    /// Remainders of the sequence by the lengths of the ring and of `published`, kept to avoid
-    /// divisions.
+    /// `sequence % ring_len` and `sequence % published.len()`, kept to avoid divisions.
     ring_at: usize,
     published_at: usize,
     /// Maximum number of loans. A publish makes a pass if fewer slots than this are free.
@@ -83,15 +82,15 @@ impl Slots {
         self.sequence = sequence;
     }
 
-    /// Sets the bytes of the caches that a retired slot takes while it waits for a pass. Publishing
-    /// makes no pass while the retired slots together take at most [`WARM`] and enough other slots
-    /// are free. The cache line of the pins is then read rarely, and mostly stays with its reader.
-    /// At first there is a pass at each publish.
+    /// Sets the number of cache bytes that each retired slot occupies until a pass frees it.
+    /// Publishing makes no pass while the retired slots together occupy at most [`WARM`] and enough
+    /// other slots are free. The cache line of the pins is then read rarely, and mostly stays with
+    /// its reader. Without this call, each publish with a retired slot makes a pass.
     pub fn set_weight(&mut self, bytes: usize) {
         self.weight = bytes;
     }
 
-    /// Returns true if this publish makes a pass: searches retired slots without a pin.
+    /// Returns true if this publish makes a pass, which frees retired slots without a pin.
     #[inline]
     fn is_pass(&self) -> bool {
         let short = self.free.len() < self.loans && !mutant(Mutant::PatienceWithoutEnd);
@@ -109,7 +108,7 @@ impl Slots {
         self.free.pop()
     }
 
-    /// Returns a slot that was popped and not published. No other process has seen its content.
+    /// Gives back a slot that was popped and not published. No other process has seen its content.
     pub fn push_free(&mut self, slot: u16) {
         self.free.push(slot);
     }
@@ -131,9 +130,9 @@ impl Slots {
         let scan = matches.enter();
         if !mutant(Mutant::NoWithdrawListFence) {
             // Pairs with the fence in epoch::Changes::replace (list, fence, scans): the list is not
-            // freed during this scan. A subscription that enters it later begins after the samples
-            // published now: since the fence of their publish, a subscription outside of the list
-            // reads a `latest` that names them.
+            // freed during this scan. A subscription that enters the list later begins after the
+            // samples published until now: the fence of each of their publishes makes it read a
+            // `latest` that is at least as new.
             fence(SeqCst);
         }
         let list = scan.load();
@@ -207,8 +206,8 @@ impl Slots {
         wakers.announced();
         fault::point("publish.after_latest");
 
-        // The oldest is retired only now: a death in between leaves one whole sample too many,
-        // never one too few.
+        // The oldest is retired only now. If the process dies before, one complete sample too many
+        // remains, never one too few.
         if let Some(old) = self.published[self.published_at].replace(slot) {
             // Relaxed: ordered by the fence below against the borrow's fence; a borrow sees 0 or is
             // seen pinning.
@@ -262,7 +261,7 @@ impl Slots {
     }
 }
 
-/// Returns the next of `count` places, cyclically.
+/// Returns the position after `place` in a ring of `count` positions.
 #[inline]
 fn next_of(place: usize, count: usize) -> usize {
     if place + 1 >= count { 0 } else { place + 1 }
@@ -273,8 +272,8 @@ fn next_of(place: usize, count: usize) -> usize {
 fn mark_pinned<M: Match>(pinned: &mut [u64], m: &M) {
     for pin in m.pins() {
         // Acquire pairs with the Release of pin and unpin: what the reader read from an earlier
-        // slot of this cell is over before that slot is filled again. Exactly one load per cell and
-        // pass bounds what it can exclude.
+        // slot of this cell is over before that slot is filled again. One load per cell and pass:
+        // so a cell excludes at most one slot.
         let order = if mutant(Mutant::RelaxedScan) { Relaxed } else { Acquire };
         let slot = pin.load(order).wrapping_sub(1) as usize;
         if let Some(word) = pinned.get_mut(slot / 64) {

@@ -3,14 +3,14 @@
 //!
 //! Groups take turns, and so do the callbacks of a group. A group's turn is one round: each of its
 //! due callbacks is called once, in order. The cursor over the groups only moves forward. Each
-//! group remembers the callback that it called last, under its gate, so that threads which pass a
-//! busy group do not cost its callbacks their turn.
+//! group remembers the callback that it called last, and changes it only while its gate is entered.
+//! So a thread that skips a busy group does not cost that group's callbacks their turn.
 //!
-//! The choice depends on the cursor, the callbacks called last and what is due, on nothing else. So
-//! a due callback of an exclusive group waits for at most one call of each other callback of its
-//! group, and a due group for at most one call of each callback of other groups. Searches of a
-//! reentrant callback that overlap may each choose it. `fairness/tests.rs` checks that in simulated
-//! time, `tests/loom_gate.rs` runs this file under every interleaving.
+//! The choice depends only on the cursor, the callbacks called last and the callbacks that are due.
+//! So a due callback of an exclusive group waits for at most one call of each other callback of its
+//! group, and a due group for at most one call of each callback of other groups. Concurrent
+//! searches may all choose the same reentrant callback. `fairness/tests.rs` checks these bounds in
+//! simulated time; `tests/loom_gate.rs` runs this file under every interleaving.
 
 use super::gate::Gate;
 #[cfg(loom)]
@@ -24,7 +24,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
     groups: Vec<Turns>,
-    /// Counts turns of groups: the group whose turn it is, modulo their number. Never goes back.
+    /// Counts turns of groups; modulo the number of groups, the group whose turn it is. Never goes
+    /// back.
     cursor: AtomicU64,
 }
 
@@ -59,8 +60,8 @@ impl Rotation {
         Self { groups, cursor: AtomicU64::new(0) }
     }
 
-    /// Tries groups in the order of their turns until one gives a call. The group whose turn it is
-    /// comes first, with the rest of its round, and last, with all of its members.
+    /// Tries groups in the order of their turns until one returns a call. The group whose turn it
+    /// is comes first, with the rest of its round, and last, with all of its members.
     pub(crate) fn search<T>(
         &self,
         mut try_group: impl FnMut(&Turns, Part) -> Option<T>,

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Minimum time between two polls of endpoint events (matches, refusals).
 const EVENT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Pause of a stopping thread between two checks for samples, while a publisher waits for readers.
+/// Pause between two checks of a stopping thread that waits for the end of running calls.
 const READS_AGAIN: Duration = Duration::from_millis(1);
 
 pub(super) struct Shared {
@@ -34,7 +34,7 @@ pub(super) struct Shared {
     wake_follower: Condvar,
     observer: OnceLock<Arc<dyn Observer>>,
     stopping: AtomicBool,
-    /// A kick came too soon after the last poll of events: an event that was not polled may wait.
+    /// A kick came within [`EVENT_INTERVAL`] after the last poll of events: events may be pending.
     events_wait: AtomicBool,
     /// A callback of this executor called `stop`. Set before `stopping`.
     stopped_by_a_call: AtomicBool,
@@ -173,14 +173,14 @@ impl Shared {
     pub(super) fn run_one(&self, before_call: impl FnOnce()) -> bool {
         let Some(entries) = self.entries.get() else { return false };
         let now = MonotonicNs::now();
-        // Here too: an executor that always has work never waits.
+        // Not only after a wait: an executor that always has work never waits.
         if self.claim_event_poll(now) {
             self.poll_all_events();
         }
         let job = entries.rotation.search(|turns, part| {
             let turn = turns.enter()?;
-            // Read again among several threads: a timer may have fallen due while another thread
-            // was in the group.
+            // With several threads, the clock is read again: a timer may have become due while
+            // another thread was in the group.
             let now = || if self.threads > 1 { MonotonicNs::now() } else { now };
             match turn.first_due(part, |i| entries.all[i].claim(now)) {
                 Ok(job) => Some(job),
@@ -217,8 +217,9 @@ impl Shared {
                 return;
             }
         }
-        // A running call may wait in a publish for readers that only this thread calls. A call that
-        // stops the executor waits for this thread.
+        // A running call may wait in a publish for readers that only this thread calls. But if a
+        // call stopped the executor, that call waits for the end of this thread: waiting for the
+        // call would be a deadlock.
         while !self.stopped_by_a_call.load(Ordering::Acquire)
             && self.entries().iter().any(|e| e.is_running())
         {
@@ -246,7 +247,7 @@ impl Shared {
         }
     }
 
-    /// Becomes the leader (`true`), or sleeps until called (`false`).
+    /// Becomes the leader and returns true, or sleeps until woken and returns false.
     fn take_the_lead(&self) -> bool {
         if self.threads == 1 {
             return true;
@@ -271,7 +272,7 @@ impl Shared {
         let mut deadline: Option<MonotonicNs> = None;
         for entry in self.entries() {
             let busy = entry.group.pass_over();
-            // Excludes all inputs of a busy group, else only inputs that cannot be served.
+            // Mutes all inputs of a busy group, else only inputs that cannot be served.
             let mute = if busy { u16::MAX } else { entry.limited_inputs() };
             if mute != entry.muted.load(Ordering::Relaxed) {
                 entry.muted.store(mute, Ordering::Relaxed);
@@ -304,8 +305,9 @@ impl Shared {
         is_here
     }
 
-    /// Polls events after a wait: of all entries when the interval is over, else of silent inputs.
-    /// `kicked`: a kick ended the wait; each event kicks.
+    /// Polls events after a wait: of all entries if [`EVENT_INTERVAL`] has passed, else only of
+    /// entries whose `silence_deadline` has passed. `kicked`: true if a kick ended the wait; each
+    /// event causes a kick.
     pub(super) fn look_at_events(&self, kicked: bool) {
         let now = MonotonicNs::now();
         let polls = self.claim_event_poll(now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Components: classes that a graph file names, wires and runs.
+/// Components: classes that a graph file instantiates, connects and runs.
 ///
 /// ```cpp
 /// class Edges : public driveline::Component {
@@ -12,7 +12,7 @@
 /// DRIVELINE_COMPONENT(Edges, "edges of a grey image");
 /// ```
 ///
-/// Topics, reach, trigger, threads and placement are the graph's business, not the component's.
+/// The graph sets topics, reach, trigger, threads and placement, not the component.
 #pragma once
 
 #include <algorithm>
@@ -46,13 +46,13 @@ class Component;
 
 /// One tick of a timer.
 struct TimerTick {
-    /// When it should have come. Ticks lie on a fixed grid: lateness does not add up.
+    /// Scheduled time. Ticks lie on a fixed grid: lateness does not add up.
     MonotonicTime scheduled;
-    /// Grid points that passed without a tick since the one before.
+    /// Number of grid points without a tick since the previous tick.
     std::uint64_t overruns = 0;
 };
 
-/// What a timer can call: returns a `Status`, a `Result`, or nothing.
+/// A function that a timer can call: returns a `Status`, a `Result`, or nothing.
 template <class F>
 concept TimerFunction = std::invocable<F&, const TimerTick&> &&
     (std::is_void_v<std::invoke_result_t<F&, const TimerTick&>> ||
@@ -73,7 +73,7 @@ __attribute__((visibility("hidden"))) inline Call*& current_call() noexcept {
     return call;
 }
 
-/// Something that a component declares by having it as a member.
+/// A port, parameter or timer that a component declares as a member.
 class Declared {
 public:
     Declared(const Declared&) = delete;
@@ -81,7 +81,7 @@ public:
 
     [[nodiscard]] virtual Result<void> describe(dl_class_builder* builder) const = 0;
     [[nodiscard]] virtual Result<void> bind(const dl_component_io* io) = 0;
-    /// The parameter of this name has a new value.
+    /// Called when the parameter of this name has a new value.
     [[nodiscard]] virtual Result<void> change(const dl_component_io*, const char*) { return {}; }
 
 protected:
@@ -93,15 +93,15 @@ class Access;
 
 }  // namespace detail
 
-/// One call of a callback: why and when it is made. Valid during the call.
+/// One call of a callback: its reason and its time. Valid during the call.
 class Invocation {
 public:
-    /// Whether a sample of this input made the call.
+    /// Returns true if a sample of this input triggered the call.
     template <class T>
     [[nodiscard]] bool triggered_by(const Input<T>& input) const noexcept {
         return dl_invocation_trigger(invocation_) == static_cast<std::int64_t>(input.index());
     }
-    /// The tick, if a timer made the call.
+    /// Returns the tick, if a timer made the call.
     [[nodiscard]] std::optional<TimerTick> tick() const noexcept {
         auto tick = detail::sized<dl_timer_tick>();
         int is_tick = 0;
@@ -109,7 +109,7 @@ public:
             return std::nullopt;
         return TimerTick{from_ns(tick.scheduled_ns), tick.overruns};
     }
-    /// When the call began.
+    /// Returns the start time of the call.
     [[nodiscard]] MonotonicTime start() const noexcept {
         return from_ns(dl_invocation_start_ns(invocation_));
     }
@@ -121,41 +121,43 @@ private:
     const dl_invocation* invocation_;
 };
 
-/// Base of all components. Its virtual functions are called one at a time unless the graph puts the
-/// component into a reentrant group. An error that one returns is reported with class, instance,
-/// topic and sequence number, and counted; in `init` it ends the module, in others the component
-/// stays in service. So is an exception that leaves one, which takes longer and is no way to handle
-/// samples.
+/// Base of all components. Its virtual functions are called one at a time, unless the graph puts
+/// the component into a reentrant group.
 ///
-/// The constructor is also called to describe the class: it must be cheap and have no effect on the
-/// outside. Open files and load models in `init`.
+/// An error that a function returns is reported with class, instance, topic and sequence number,
+/// and counted. An error in `init` ends the module; after an error in another function the
+/// component stays in service. An exception that leaves a function is treated as an error, but
+/// takes longer: do not use exceptions for the handling of samples.
+///
+/// The constructor is also called to describe the class: it must be cheap and have no side effects.
+/// Open files and load models in `init`.
 class Component {
 public:
     Component(const Component&) = delete;
     Component& operator=(const Component&) = delete;
     virtual ~Component() = default;
 
-    /// Everything declared is bound; parameters have their values. Nothing runs yet. An error ends
-    /// the module.
+    /// Called once, when all declared ports are bound and parameters have their values. No callback
+    /// runs yet. An error ends the module.
     virtual Status init() { return {}; }
-    /// The trigger that the graph gives this component has fired.
+    /// Called when the trigger that the graph sets for this component fires.
     virtual Status on_trigger(const Invocation&) { return {}; }
-    /// Something other than a sample happened to an input or output: a missed deadline, a match, a
-    /// refusal, a lost lease. About 100 ms after it happened at the latest unless the component is
-    /// busy; an output's event after a second if its topic has neither deadline nor lease. A
-    /// component is called at most once in 100 ms for missed deadlines of one port. Events are
-    /// logged as well.
+    /// Called for an event of an input or output, such as a missed deadline, a match, a refusal or
+    /// a lost lease. Unless the component is busy, it is called within about 100 ms after the
+    /// event; for an output whose topic has neither deadline nor lease, within a second. For missed
+    /// deadlines of one port it is called at most once in 100 ms. Events are logged as well.
     virtual Status on_event(const PortEvent&) { return {}; }
-    /// The component becomes active: its callback and timers run, and its outputs publish, from
-    /// here on. Called each time a mode begins that names the component; of a component that no
-    /// mode of the graph names, once, after `init` of all components of the module. After an error
-    /// it stays inactive and the mode is not entered; where no mode names it, the module ends.
+    /// Called when the component becomes active: from here on its callback and timers run, and its
+    /// outputs publish. Called each time a mode begins that names the component. If no mode of the
+    /// graph names the component, called once, after `init` of all components of the module. After
+    /// an error the component stays inactive and the mode is not entered; if no mode names the
+    /// component, the module ends.
     virtual Status on_activate() { return {}; }
-    /// The component becomes inactive: neither callback nor timers run until the next
-    /// `on_activate`, samples that come count as `inactive`, and outputs refuse to publish once
-    /// this has returned. Not called at the end of a run.
+    /// Called when the component becomes inactive: until the next `on_activate`, neither callback
+    /// nor timers run, and arriving samples count as `inactive`. After this function has returned,
+    /// outputs refuse to publish. Not called at the end of a run.
     virtual Status on_deactivate() { return {}; }
-    /// No callback runs any more and none will. End threads of your own here.
+    /// Called after the last callback has returned. End the component's own threads here.
     virtual void shutdown() {}
 
 protected:
@@ -164,8 +166,8 @@ protected:
     /// Reports that this component's work is done (for example, the end of a file). The run ends
     /// once all work in flight has been processed. Does not block.
     void finish() const noexcept { dl_component_io_finish(io_); }
-    /// Whether the run is ending: long callbacks and threads of your own look here. One atomic
-    /// load.
+    /// Returns true if the run is ending: to be checked by long callbacks and by the component's
+    /// own threads. One atomic load.
     [[nodiscard]] bool is_stopping() const noexcept {
         return dl_component_io_is_stopping(io_) != 0;
     }
@@ -174,23 +176,25 @@ protected:
         const char* name = dl_component_io_instance(io_);
         return name != nullptr ? name : "";
     }
-    /// The component's node, for topics and parameters that are not declared; from `init` on.
+    /// Node of the component, for topics and parameters that are not declared as members. Available
+    /// from `init` on.
     [[nodiscard]] NodeView node() const noexcept { return NodeView(dl_component_io_node(io_)); }
 
     /// Adds a note for readers of the run's figures, such as `detector`, "classical, no model was
-    /// given": shown with the run and kept in its report. From `init` on; not for every frame.
+    /// given": shown with the run and kept in its report. Call it from `init` on, but not for every
+    /// frame.
     void add_run_note(const std::string& name, const std::string& text) const noexcept {
         dl_component_io_add_run_note(io_, detail::shown(name).c_str(), detail::shown(text).c_str());
     }
 
     /// Requests a switch of the whole run to a mode of the graph, which the launcher grants or
-    /// refuses. Does not block; any thread, from `init` on. The outcome is an event of the run.
+    /// refuses. Does not block; any thread, from `init` on. The result is an event of the run.
     [[nodiscard]] Status request_mode(const std::string& mode) const {
         return detail::checked(dl_component_io_request_mode(io_, mode.c_str()));
     }
 
-    /// Writes a line into the log, put together as with `<<`. Not for every frame: it allocates and
-    /// writes.
+    /// Writes a line into the log; formats its arguments as `<<` does. Not for every frame: it
+    /// allocates and writes.
     template <class... Parts>
     void log_error(const Parts&... parts) const {
         log(DL_LOG_ERROR, parts...);
@@ -226,7 +230,7 @@ private:
 
 namespace detail {
 
-/// What the classes of the SDK may do with a component.
+/// Access of the SDK's classes to a component.
 class Access {
 public:
     static void declare(Component& component, Declared& member) {
@@ -303,8 +307,8 @@ template <TimerFunction F>
 
 }  // namespace detail
 
-/// An input, declared as a member of a component. Which topic it listens to, and whether it
-/// triggers, is in the graph.
+/// An input, declared as a member of a component. The graph sets its topic, and whether its samples
+/// trigger the component.
 template <class T>
 class Input final : private detail::Declared {
 public:
@@ -317,15 +321,16 @@ public:
         : Input(component, std::move(name), std::optional<Bytes>(std::move(bytes)),
                 std::move(doc)) {}
 
-    /// In `on_trigger`: the sample that the trigger chose for this input; nothing if it chose none.
-    /// Nothing anywhere else.
+    /// Returns, in `on_trigger`, the sample that the trigger chose for this input, or nothing if it
+    /// chose none. Returns nothing in other functions.
     ///
-    /// A sample that cannot be read as a `T` counts as none, and the call is reported as failed
-    /// once it returns.
+    /// Returns nothing if the sample cannot be read as a `T`; the call is then reported as failed
+    /// after it has returned.
     [[nodiscard]] std::optional<Sample<T>> sample() const { return get(&dl_invocation_sample); }
 
-    /// In `on_trigger`: the sample that the trigger chose, or else the newest there is, which an
-    /// earlier call may have seen; nothing if there never was one. Nothing anywhere else.
+    /// Returns, in `on_trigger`, the sample that the trigger chose, or else the newest sample,
+    /// which an earlier call may have read already; nothing if no sample has arrived yet. Returns
+    /// nothing in other functions.
     [[nodiscard]] std::optional<Sample<T>> read() const { return get(&dl_invocation_read); }
 
     /// Position among the component's inputs.
@@ -374,10 +379,10 @@ private:
     std::size_t index_;
 };
 
-/// An output, declared as a member of a component; it publishes like a `Publisher`. To which topic,
-/// how far, and with how much memory is in the graph.
+/// An output, declared as a member of a component; it publishes like a `Publisher`. The graph sets
+/// its topic, reach and memory.
 ///
-/// What a callback publishes inherits the origins of what triggered it and what it has read.
+/// Samples published in a callback inherit the origins of the samples that the callback has read.
 template <class T>
 class Output final : private detail::Declared, public PublisherBase<T> {
 public:
@@ -420,9 +425,10 @@ private:
     std::size_t index_;
 };
 
-/// A parameter, declared as a member of a component. Its value comes from the graph, or else is the
-/// default. A value that `T` cannot hold, such as -1 for `std::uint32_t`, fails `driveline
-/// validate`. A mode of the graph that sets it changes it between two calls, before `on_activate`.
+/// A parameter, declared as a member of a component. Its value is that of the graph, or else the
+/// default. For a value that `T` cannot hold, such as -1 for `std::uint32_t`, `driveline validate`
+/// reports an error. A mode of the graph can set a parameter; the value then changes between two
+/// calls, before `on_activate`.
 template <ParameterType T>
 class Parameter final : private detail::Declared {
 public:
@@ -434,9 +440,9 @@ public:
         detail::Access::declare(component, *this);
     }
 
-    /// The value, from `init` on; the default before. No lock. Any thread, unless a mode sets it:
-    /// then only in calls of the component that do not overlap. Other threads and reentrant groups
-    /// use a `LiveParameter`.
+    /// Returns the value; before `init`, the default. Takes no lock. Any thread, unless a mode sets
+    /// the parameter: then only in calls of the component that do not overlap. For other threads
+    /// and reentrant groups, use a `LiveParameter`.
     [[nodiscard]] const T& get() const noexcept { return value_; }
     [[nodiscard]] const T& operator*() const noexcept { return value_; }
 
@@ -470,16 +476,16 @@ private:
     T value_;
 };
 
-/// Range of a `LiveParameter` that is a number; of a list, for each item.
+/// Range of a `LiveParameter` that is a number, or of each item of a list of numbers.
 struct ParameterRange {
-    /// Least value.
+    /// Minimum value.
     std::optional<double> min = std::nullopt;
-    /// Greatest value.
+    /// Maximum value.
     std::optional<double> max = std::nullopt;
 };
 
 /// A parameter that can be changed while the component runs (`driveline param set`), within a
-/// range. It is changed between two calls of the component, unless its group is reentrant.
+/// range. It changes between two calls of the component, unless its group is reentrant.
 ///
 /// ```cpp
 /// driveline::LiveParameter<int> low_{*this, "canny_low", 50, "lower threshold", {0, 255}};
@@ -497,17 +503,17 @@ public:
         detail::Access::declare(component, *this);
     }
 
-    /// A copy of the present value; the default before `init`. Any thread; holds a lock while it
-    /// copies. Read it once in a call, so that the call has one value.
+    /// Returns a copy of the current value; before `init`, the default. Any thread; holds a lock
+    /// while it copies. Read it once in a call, so that the whole call uses one value.
     [[nodiscard]] T get() const {
         const std::lock_guard lock(mutex_);
         return value_;
     }
     [[nodiscard]] T operator*() const { return get(); }
 
-    /// Has a function called with each new value before `get` returns it: as `on_trigger`, in its
-    /// group. An error refuses the change, and its text is the reason that the caller gets. Call it
-    /// once, in the constructor or in `init`.
+    /// Sets a function that is called with each new value before `get` returns it; as `on_trigger`,
+    /// in the same group. If the function returns an error, the change is refused, and the caller
+    /// of the change gets the error's text. Call `on_change` once, in the constructor or in `init`.
     void on_change(std::function<Status(const T&)> function) { on_change_ = std::move(function); }
 
 private:
@@ -555,25 +561,25 @@ private:
     std::function<Status(const T&)> on_change_;
 };
 
-/// A timer of a component's own, declared as a member. It ticks in the component's group: never at
-/// the same time as its callback, unless the graph makes that reentrant. An error that the function
-/// returns, or an exception that leaves it, is reported and counted.
+/// A timer of a component, declared as a member. Its function is called in the component's group:
+/// never at the same time as the component's callback, unless the graph makes the group reentrant.
+/// An error that the function returns, or an exception that leaves it, is reported and counted.
 class Timer final : private detail::Declared {
 public:
-    /// Ticks from the start of the module on.
+    /// Creates a timer that ticks from the start of the module on.
     template <TimerFunction F>
     Timer(Component& component, std::chrono::nanoseconds period, F function)
         : period_(period), function_(detail::returning_status(std::move(function))) {
         detail::Access::declare(component, *this);
     }
-    /// Ticks once `start` was called.
+    /// Creates a timer that ticks after `start` was called.
     template <TimerFunction F>
     Timer(Component& component, F function)
         : function_(detail::returning_status(std::move(function))) {
         detail::Access::declare(component, *this);
     }
 
-    /// Sets the period, which may come from a parameter; once, in the component's `init`.
+    /// Sets the period, for example from a parameter. Call it once, in the component's `init`.
     [[nodiscard]] Status start(std::chrono::nanoseconds period) {
         if (started_) return Error{"this timer was started before"};
         if (period.count() <= 0)
@@ -584,8 +590,9 @@ public:
             io_, static_cast<std::uint64_t>(period.count()), &Timer::tick, this));
     }
 
-    /// Moves the next tick to `at`, at once if that is past; the others follow one period apart
-    /// from there. For sources with times of their own. Only within a call of the component.
+    /// Moves the next tick to `at`; if `at` has passed, the timer ticks at once. The following
+    /// ticks are one period apart from there. For sources with their own schedule. Only within a
+    /// call of the component.
     Status next(MonotonicTime at) {
         if (!started_) return Error{"this timer was not started: call start() in init"};
         return detail::checked(dl_component_io_next_tick(io_, this, to_ns(at)));

@@ -4,10 +4,12 @@
 /// ```cpp
 /// std::vector<std::uint8_t> file;
 /// cv::imencode(".jpg", mat, file);
-/// auto loan = output_.loan(file.size());                     //
-/// driveline::Output<driveline::CompressedImage> if (!loan) return loan.error(); loan->head() =
-/// driveline::CompressedImage::make(header, "jpeg").value(); std::ranges::copy(file,
-/// loan->tail().begin()); return output_.publish(std::move(*loan));
+/// // With the member driveline::Output<driveline::CompressedImage> output_:
+/// auto loan = output_.loan(file.size());
+/// if (!loan) return loan.error();
+/// loan->head() = driveline::CompressedImage::make(header, "jpeg").value();
+/// std::ranges::copy(file, loan->tail().begin());
+/// return output_.publish(std::move(*loan));
 /// ```
 #pragma once
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Points of a cloud by their type: read from any layout, in place where the layouts agree, and
-/// written.
+/// Points of a cloud as values of a point type: reads any layout, in place if the layouts agree;
+/// writes clouds.
 ///
 /// ```cpp
-/// auto points = driveline::points<driveline::PointXyzi>(sample.cloud());   // or pcl::PointXYZI,
-/// or a type of your own if (!points) return points.error(); for (const auto& p : *points) { ... }
+/// // Instead of driveline::PointXyzi: pcl::PointXYZI, or a type of your own.
+/// auto points = driveline::points<driveline::PointXyzi>(sample.cloud());
+/// if (!points) return points.error();
+/// for (const auto& p : *points) { ... }
 /// ```
 ///
-/// `driveline/point_fields.hpp` says what a point type is. PCL is not needed; whole PCL clouds:
-/// `driveline/pcl.hpp`.
+/// Point types are described in `driveline/point_fields.hpp`. PCL is not needed. For whole PCL
+/// clouds, see `driveline/pcl.hpp`.
 #pragma once
 
 #include <array>

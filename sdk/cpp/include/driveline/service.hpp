@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Services: a request to the one server of a name, and one answer to the one who asked.
+/// Services: a client sends a request to the only server of a service, and gets one response.
 ///
 /// ```cpp
-/// auto client = node.client<TileRequest, Tile>("map/tile", {.reach =
-/// driveline::Reach::host}).value(); client.wait_for_server(std::chrono::seconds(1)).value(); auto
-/// tile = client.call(TileRequest{.x = 3, .y = 4}, std::chrono::milliseconds(100)); if (!tile)
-/// return tile.error();
+/// driveline::ClientOptions options{.reach = driveline::Reach::host};
+/// auto client = node.client<TileRequest, Tile>("map/tile", options).value();
+/// client.wait_for_server(std::chrono::seconds(1)).value();
+/// auto tile = client.call(TileRequest{.x = 3, .y = 4}, std::chrono::milliseconds(100));
+/// if (!tile) return tile.error();
 /// ```
 ///
 /// Requests and responses are plain types, protobuf messages or objects; or both are `Bytes`, as

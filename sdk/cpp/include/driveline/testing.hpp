@@ -3,12 +3,14 @@
 /// For any test framework, or none.
 ///
 /// ```cpp
-/// auto test = driveline::testing::ComponentTest::of<Lane>({.parameters = {{"canny_low",
-/// 40}}}).value(); auto loan = test.loan<driveline::Image>("image", 64, 48,
-/// driveline::Encoding::mono8).value(); draw(loan.mat()); test.feed("image",
-/// std::move(loan)).value(); test.run().value();                                             // an
-/// error if on_trigger failed const auto lanes = test.take<LaneMarkings>("lanes").value();    //
-/// std::optional<Sample<LaneMarkings>>
+/// using driveline::testing::ComponentTest;
+/// auto test = ComponentTest::of<Lane>({.parameters = {{"canny_low", 40}}}).value();
+/// auto loan = test.loan<driveline::Image>("image", 64, 48, driveline::Encoding::mono8).value();
+/// draw(loan.mat());
+/// test.feed("image", std::move(loan)).value();
+/// test.run().value();  // an error if on_trigger failed
+/// // A std::optional<driveline::Sample<LaneMarkings>>:
+/// const auto lanes = test.take<LaneMarkings>("lanes").value();
 /// ```
 ///
 /// The class must be compiled into the test program, or be in a component library (`load`).

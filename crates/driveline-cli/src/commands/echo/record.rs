@@ -10,10 +10,10 @@ use driveline_types::print::{Limits, Printer, Style};
 use driveline_types::{MonotonicNs, SampleHeader, TopicName};
 use std::fmt;
 
-/// Columns for what is wrong with a sample.
+/// Columns for the text of an error in a sample.
 const FAULT: usize = 400;
 
-/// Returns the source time of the oldest data in it.
+/// Returns the source time of the oldest data in the sample.
 fn source_time(header: &SampleHeader) -> MonotonicNs {
     header.oldest_source_time().unwrap_or(header.publish_time)
 }
@@ -23,7 +23,8 @@ fn age(ns: i64) -> String {
     if ns < 0 { format!("-{text}") } else { text }
 }
 
-/// A comment about the sample, its fields in the manner of `ros2 topic echo`, and `---`.
+/// Formats a sample: a comment with its metadata, its fields as `ros2 topic echo` prints them, and
+/// `---`.
 pub(super) fn text(taken: &Taken, payload: &[u8], limits: Limits, screen: &Screen) -> String {
     let mut out = screen.paint("2", &facts(taken)) + "\n";
     match taken.talker.decoder.read(payload, limits == Limits::NONE) {
@@ -64,7 +65,7 @@ fn facts(taken: &Taken) -> String {
     facts
 }
 
-/// An object in a line. The limits are those of the fields.
+/// Formats a sample as one line of JSON. The limits are those of the fields.
 pub(super) fn json(topic: &TopicName, taken: &Taken, payload: &[u8], limits: Limits) -> String {
     let mut out = String::from(r#"{"header":"#);
     // A String takes everything.
@@ -110,7 +111,7 @@ fn header(p: &mut Printer<'_>, topic: &TopicName, taken: &Taken, payload: &[u8])
         ("trace_id", header.trace_id),
         ("payload_len", payload.len() as u64),
     ];
-    // Before this host's clock began, if it came from another host or its clock.
+    // Signed: data from another host or its clock can be older than this host's clock.
     p.field("source_time_ns")?;
     p.scalar(source.signed())?;
     for (name, value) in unsigned {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Time without a sample after which the reason is shown, once.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Most things that are named in one line.
+/// Maximum number of names in one line.
 const MOST_NAMED: usize = 5;
 
 pub(super) struct Waiting<'a> {
@@ -29,7 +29,7 @@ pub(super) struct Waiting<'a> {
     /// Set once a sample has arrived, or the reason was shown.
     settled: bool,
     told: bool,
-    /// A sample has come at some time.
+    /// True after the first sample.
     heard: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// A sample has come.
+    /// Notes that a sample has arrived.
     pub(super) fn came(&mut self) {
         self.since = Instant::now();
         self.settled = true;
@@ -62,7 +62,7 @@ impl<'a> Waiting<'a> {
         self.heard = true;
     }
 
-    /// The last publisher is gone, and all that it left is printed.
+    /// Reports that the last publisher is gone, after all its samples are printed.
     pub(super) fn is_alone(&mut self, node: &str, pid: Option<u32>) {
         let process = pid.map(|p| format!(" (process {p})")).unwrap_or_default();
         self.screen.print_error(&format!(

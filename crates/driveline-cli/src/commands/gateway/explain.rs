@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! In sentences: how each topic is carried, and why another one is not.
+//! Explains in sentences how each topic is carried, and why a topic is not carried.
 
 use super::Presence;
 use super::format::{NAME, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
@@ -10,7 +10,7 @@ use driveline_gateway::{
 };
 use driveline_terminal::figures::bytes;
 
-/// A paragraph for each topic.
+/// Returns a paragraph for each topic.
 pub(super) fn topics(report: &Report, before: &Report) -> String {
     report.topics.iter().map(|t| topic(t, report, before)).collect()
 }
@@ -99,7 +99,7 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
     lines.iter().map(|l| l.clone() + "\n").collect()
 }
 
-/// Hosts that something can go to, and come from.
+/// Hosts that can exchange samples with this host.
 fn there(report: &Report) -> impl Iterator<Item = &HostReport> {
     report.hosts.iter().filter(|h| h.alive && h.problem.is_none())
 }
@@ -108,7 +108,7 @@ fn is_alone(report: &Report) -> bool {
     there(report).next().is_none()
 }
 
-/// Lists hosts that could.
+/// Lists hosts that could exchange samples with this one.
 fn others(report: &Report) -> String {
     if !is_alone(report) {
         return format!(

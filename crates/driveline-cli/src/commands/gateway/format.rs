@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Parts of reports of gateways, as text.
+//! Text for parts of the reports of gateways.
 
 use crate::text::{count, cut};
 use driveline_gateway::{
     HostReport, RemotePublisherReport, RemotePublisherState, Report, RouteReport,
 };
 
-/// Columns for names, which other hosts may have chosen.
+/// Columns for names, which other hosts choose.
 pub(super) const NAME: usize = 80;
-/// Longest foreign reason.
+/// Columns for a reason that another host gives.
 pub(super) const REASON: usize = 800;
 
-/// Formats a node, for people; in reports, an unnamed one is `?`.
+/// Formats a node for users; reports contain `?` for an unnamed node.
 pub(super) fn node(name: &str) -> String {
     if name == "?" { "a node without a name".to_owned() } else { format!("'{}'", cut(name, NAME)) }
 }
 
-/// Samples and bytes each second.
+/// Returns samples and bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rate {
     pub(super) samples: f64,
@@ -61,12 +61,12 @@ impl Rate {
     }
 }
 
-/// The name of a host without the number of its gateway's start.
+/// Returns the name of a host without the start number of its gateway.
 pub(super) fn short(host: &str) -> String {
     cut(host.split('.').next().unwrap_or(host), NAME)
 }
 
-/// Formats a duration: rounded down, unlike measurements of the lab.
+/// Formats a duration, rounded down, unlike durations that the lab has measured.
 pub(super) fn seconds(ms: u64) -> String {
     match ms / 1000 {
         s @ 0..120 => format!("{s} s"),
@@ -75,12 +75,12 @@ pub(super) fn seconds(ms: u64) -> String {
     }
 }
 
-/// A time that may be negative, in milliseconds.
+/// Formats a time that may be negative, in milliseconds.
 pub(super) fn ms(ns: i64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 
-/// Offset of a host's clock.
+/// Formats the offset of a host's clock.
 pub(super) fn clock(h: &HostReport) -> String {
     match (h.offset_ns, h.offset_error_ns) {
         (Some(offset), Some(error)) => {
@@ -95,7 +95,7 @@ pub(super) fn clock(h: &HostReport) -> String {
     }
 }
 
-/// Dropped samples by reason.
+/// Lists dropped samples by reason.
 pub(super) fn dropped(drops: &[(&str, u64)]) -> String {
     if drops.is_empty() {
         "-".into()
@@ -108,12 +108,12 @@ pub(super) fn dropped(drops: &[(&str, u64)]) -> String {
     }
 }
 
-/// Hint at the option that shows reasons.
+/// Returns a hint at the option that shows reasons.
 pub(super) fn hint(explained: bool) -> &'static str {
     if explained { "" } else { " (`--explain` says why)" }
 }
 
-/// State of a remote publisher.
+/// Returns the state of a remote publisher.
 pub(super) fn inlet_state(state: RemotePublisherState) -> &'static str {
     match state {
         RemotePublisherState::Wanted => "carried",

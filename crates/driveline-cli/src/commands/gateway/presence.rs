@@ -5,18 +5,18 @@ use super::format::{NAME, short};
 use crate::text::cut;
 use driveline_gateway::{HostReport, Report};
 
-/// A host to which or from which a topic goes, as it is now.
+/// Present state of a host that sends or receives a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     There,
     Gone,
-    /// The gateway of this start is gone, and another one of the same host is there, or was there
-    /// since.
+    /// The gateway of this start is gone. Another start of the same host exists, or existed later
+    /// than this one.
     Restarted,
 }
 
 impl Presence {
-    /// One that the report does not name is there: nothing says that it is not.
+    /// Returns the state of a host. A host that the report does not name counts as present.
     pub(super) fn of(host: &str, report: &Report) -> Self {
         let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
         let Some(this) = report.hosts.iter().find(|h| h.host == host).filter(|h| !h.alive) else {
@@ -28,12 +28,12 @@ impl Presence {
         if report.hosts.iter().any(since) { Self::Restarted } else { Self::Gone }
     }
 
-    /// The host's name; of one of several starts, with its number.
+    /// Returns the host's name, with the start number if the host's gateway has restarted.
     pub(super) fn name(self, host: &str) -> String {
         if self == Self::Restarted { cut(host, NAME) } else { short(host) }
     }
 
-    /// The state of a topic, or why it is another one.
+    /// Returns the state of a topic, or the state of its host if that host is gone.
     pub(super) fn or(self, state: &str) -> &str {
         match self {
             Self::There => state,

@@ -10,28 +10,28 @@ use driveline_terminal::screen::Screen;
 use driveline_terminal::table::Align;
 use std::collections::BTreeSet;
 
-/// A topic with its direction: `true` is towards ROS 2.
+/// A topic with its direction: `true` if its samples go to ROS 2.
 type Way<'a> = (bool, &'a Ros2TopicReport);
 
 fn ways(report: &Ros2Report) -> impl Iterator<Item = Way<'_>> {
     report.to_ros.iter().map(|t| (true, t)).chain(report.from_ros.iter().map(|t| (false, t)))
 }
 
-/// Of a report, what is about one topic, and the service of its name.
+/// Reduces a report to the topic and the service of this name.
 pub(super) fn only(report: &mut Ros2Report, topic: &str) {
     report.to_ros.retain(|t| t.topic == topic);
     report.from_ros.retain(|t| t.topic == topic);
     report.services.retain(|s| s.service == topic);
 }
 
-/// Topics and services that it is about.
+/// Returns the names of all topics and services of a report.
 pub(super) fn names(report: &Ros2Report) -> impl Iterator<Item = &str> {
     ways(report)
         .map(|(_, t)| t.topic.as_str())
         .chain(report.services.iter().map(|s| s.service.as_str()))
 }
 
-/// Samples each second.
+/// Returns samples per second.
 fn rate((out, topic): Way<'_>, now: &Report, before: &Report) -> f64 {
     let same = |t: &&Ros2TopicReport| t.topic == topic.topic;
     let old = before
@@ -43,7 +43,7 @@ fn rate((out, topic): Way<'_>, now: &Report, before: &Report) -> f64 {
         / now.at_ns.saturating_sub(before.at_ns).max(1) as f64
 }
 
-/// Rates of all ways, in the order of the report.
+/// Returns the rates of all topics, in the order of the report.
 pub(super) fn rates(report: &Ros2Report, now: &Report, before: &Report) -> (Vec<f64>, Vec<f64>) {
     let of = |out, topics: &[Ros2TopicReport]| {
         topics.iter().map(|t| rate((out, t), now, before)).collect()
@@ -73,7 +73,7 @@ fn drops(topic: &Ros2TopicReport) -> String {
     dropped(&drops)
 }
 
-/// Connections to nodes of ROS 2.
+/// Formats the connections to nodes of ROS 2.
 fn profiles(report: &Report, ros2: &Ros2Report) -> String {
     let place = ros2
         .interface
@@ -86,7 +86,7 @@ fn profiles(report: &Report, ros2: &Ros2Report) -> String {
         cut(&network.connects.join(", "), NAME),
         count(network.peers as u64, "peer")
     );
-    // Gateways of before say neither, and have DDS.
+    // Gateways of older releases report neither, and use DDS.
     match (ros2.dds || !ros2.zenoh, ros2.zenoh) {
         (true, true) => format!("DDS on {place} and {zenoh}"),
         (_, true) => zenoh,
@@ -94,7 +94,7 @@ fn profiles(report: &Report, ros2: &Ros2Report) -> String {
     }
 }
 
-/// Problems of ROS 2 as a whole, a line for each.
+/// Lists problems of ROS 2 as a whole, a line for each.
 fn warnings(report: &Report, ros2: &Ros2Report) -> String {
     let mut text = String::new();
     let network = &report.network;
@@ -140,7 +140,7 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
     text
 }
 
-/// The table.
+/// Returns the table of topics.
 pub(super) fn show(
     report: &Report,
     ros2: &Ros2Report,
@@ -201,7 +201,7 @@ fn publisher(out: bool, p: &Ros2Publisher) -> String {
     )
 }
 
-/// Nodes, and how many subscriptions belong to none that is known.
+/// Formats the nodes, and the number of subscriptions that belong to no known node.
 fn readers(topic: &Ros2TopicReport) -> String {
     let nameless = topic.readers.iter().filter(|r| *r == "?").count() as u64;
     let named: BTreeSet<_> = topic.readers.iter().filter(|r| *r != "?").cloned().collect();
@@ -213,7 +213,7 @@ fn readers(topic: &Ros2TopicReport) -> String {
     all.join(", ")
 }
 
-/// A paragraph for each topic and direction, and for each service.
+/// Returns a paragraph for each topic and direction, and for each service.
 pub(super) fn explained(
     report: &Report,
     ros2: &Ros2Report,
@@ -232,7 +232,7 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
         if out { "goes to" } else { "comes from" },
         rate(way, report, before),
         count(topic.carried, "sample"),
-        // The writer does not learn whether a reader takes them.
+        // The gateway does not learn whether a reader receives the samples that it writes.
         if out { "written there" } else { "arrived" },
         drops(topic),
     );

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services that a gateway has between a domain and ROS 2: as a table, and in sentences.
+//! Services that a gateway carries between a domain and ROS 2: as a table, and in sentences.
 
 use super::format::{NAME, REASON, dropped, hint, node};
 use crate::commands::survey::print_table;
@@ -27,7 +27,7 @@ fn ended(service: &Ros2ServiceReport) -> String {
     dropped(&by_reason(&service.ended))
 }
 
-/// The table, if there are any.
+/// Returns the table, empty if there are no services.
 pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Screen) {
     if services.is_empty() {
         return;
@@ -65,7 +65,7 @@ pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Scr
     }
 }
 
-/// Services whose server is here, with its node.
+/// Services whose server is in this domain, with the server's node.
 pub(super) type ServedHere = BTreeMap<String, String>;
 
 /// Returns true if a server here may take the place of one that a rule expects in ROS 2.
@@ -73,7 +73,8 @@ pub(super) fn none_there(s: &Ros2ServiceReport) -> bool {
     s.from_ros && !s.callable && !s.left_out && s.servers.is_empty()
 }
 
-/// Lists called servers, a line for each, and others, a line for each reason.
+/// Formats the servers: a line for each called server, and a line for each reason why others are
+/// not called.
 fn servers(s: &Ros2ServiceReport) -> String {
     let mut text = String::new();
     let mut not_called: BTreeMap<&str, BTreeMap<(String, String), u64>> = BTreeMap::new();
@@ -103,7 +104,7 @@ fn servers(s: &Ros2ServiceReport) -> String {
     text
 }
 
-/// A paragraph.
+/// Returns a paragraph about a service.
 pub(super) fn explained(s: &Ros2ServiceReport, here: &ServedHere) -> String {
     let (name, ros_type) = (cut(&s.service, NAME), cut(&s.ros_type, NAME));
     let place = if s.from_ros {

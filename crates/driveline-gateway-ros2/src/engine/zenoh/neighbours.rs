@@ -13,13 +13,14 @@ use zenoh::config::ZenohId;
 
 /// Maximum number of nodes to reconnect to: the maximum number of connections.
 pub(super) const MAX_LOST: usize = 64;
-/// Duration of attempts. They need a limit, as the end of a node is not reported.
+/// Time after which the gateway stops reconnecting to a node. A limit is needed because the end of
+/// a node is not reported.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(60);
-/// Pause before each attempt, including the first one, as for endpoints under `connect`. Each topic
-/// whose wait on the old connection failed ends the connection once more. Zenoh finds it by the
-/// node's id, so a late topic would end the new connection.
+/// Pause before each attempt, including the first one, as for endpoints under `connect`. After a
+/// connection has failed, each topic that waited on it ends it once more. Zenoh finds the
+/// connection by the node's id, so without the pause a late topic would end the new connection.
 pub(super) const AGAIN_EVERY: Duration = Duration::from_millis(200);
-/// Pause between attempts to a node that has been gone for longer than this.
+/// Pause between attempts to a node that has been gone for at least [`LATER_AFTER`].
 const LATER_EVERY: Duration = Duration::from_secs(1);
 const LATER_AFTER: Duration = Duration::from_secs(10);
 
@@ -38,8 +39,9 @@ struct Neighbour {
 pub(super) struct Neighbours {
     all: BTreeMap<ZenohId, Neighbour>,
     routers: BTreeSet<ZenohId>,
-    /// Time of the last connection to a router. Nodes lost before are tried as if lost then,
-    /// because the fault of the router's connection has affected theirs too.
+    /// Time of the last connection to a router. A node that was lost before is tried as if it was
+    /// lost at this time, because the fault that ended the router's connection also ended the
+    /// node's.
     router_came: Option<Instant>,
 }
 
