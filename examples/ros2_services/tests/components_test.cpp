@@ -25,7 +25,7 @@ constexpr auto patience = std::chrono::seconds(60);  // only a bug takes that lo
 constexpr auto period = std::chrono::milliseconds(100);
 const char* const every_100_ms = "{kind: timer, period_ms: 100}";
 
-int failures = 0;
+std::atomic<int> failures = 0;  // servers have threads of their own
 
 void expect(bool holds, const char* what) {
     if (holds) return;
