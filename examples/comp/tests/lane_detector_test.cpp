@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include "synthetic_drive.hpp"
@@ -113,6 +114,23 @@ TEST(LaneDetector, SeamsBetweenSlabsAreNoMarkings) {
     const LaneEstimate lanes = detector.detect(with_noise(slabs, 1));
     EXPECT_FALSE(lanes.left.valid) << lanes.left.confidence;
     EXPECT_FALSE(lanes.right.valid) << lanes.right.confidence;
+}
+
+// A picture of such slabs, as every frame of a drive.
+TEST(RealPicture, SlabsHaveNoLane) {
+    const char* const name = "lanes/slabs.png";
+    const auto file = test::case_file(name);
+    if (!file) {
+        GTEST_SKIP() << test::missing_case_reason(name);
+    }
+    const cv::Mat slabs = cv::imread(*file);
+    ASSERT_FALSE(slabs.empty()) << *file;
+    LaneDetector detector;
+    for (int frame = 0; frame < 60; ++frame) {
+        const LaneEstimate lanes = detector.detect(slabs);
+        EXPECT_FALSE(lanes.left.valid) << "frame " << frame << ": " << lanes.left.confidence;
+        EXPECT_FALSE(lanes.right.valid) << "frame " << frame << ": " << lanes.right.confidence;
+    }
 }
 
 // Pictures that show no road: none of the lines that can be laid through their edges is a marking.

@@ -33,6 +33,17 @@ void read_labels(const std::string& name, Row row) {
     }
 }
 
+// A file in the folder that the variable names, or in the default folder.
+std::optional<std::string> file_in(const char* variable, const char* default_folder,
+                                   const std::string& relative) {
+    const char* set = std::getenv(variable);
+    const std::filesystem::path path =
+        std::filesystem::path(set != nullptr ? set : default_folder) / relative;
+    std::error_code trouble;
+    return std::filesystem::is_regular_file(path, trouble) ? std::optional(path.string())
+                                                           : std::nullopt;
+}
+
 }  // namespace
 
 std::map<int, std::vector<LanePoint>> lane_labels() {
@@ -73,16 +84,20 @@ std::map<int, std::vector<LabelledCar>> car_labels() {
 }
 
 std::optional<std::string> data_file(const std::string& relative) {
-    const char* set = std::getenv("DRIVELINE_DATA");
-    const std::filesystem::path path =
-        std::filesystem::path(set != nullptr ? set : COMP_DEFAULT_DATA_DIR) / relative;
-    std::error_code trouble;
-    return std::filesystem::is_regular_file(path, trouble) ? std::optional(path.string())
-                                                           : std::nullopt;
+    return file_in("DRIVELINE_DATA", COMP_DEFAULT_DATA_DIR, relative);
 }
 
 std::string missing_reason(const std::string& relative) {
     return "no " + relative + " in the data folder; set DRIVELINE_DATA to the folder that holds it";
+}
+
+std::optional<std::string> case_file(const std::string& relative) {
+    return file_in("DRIVELINE_CASES", COMP_DEFAULT_CASES_DIR, relative);
+}
+
+std::string missing_case_reason(const std::string& relative) {
+    return "no " + relative +
+           " in the folder of cases; set DRIVELINE_CASES to the folder that holds it";
 }
 
 ScratchFolder::ScratchFolder() {

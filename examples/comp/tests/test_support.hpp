@@ -34,6 +34,9 @@ std::map<int, std::vector<LabelledCar>> car_labels();
 // `missing_reason()` says so for GTEST_SKIP().
 std::optional<std::string> data_file(const std::string& relative);
 std::string missing_reason(const std::string& relative);
+// Likewise a picture under DRIVELINE_CASES, or the default folder of cases.
+std::optional<std::string> case_file(const std::string& relative);
+std::string missing_case_reason(const std::string& relative);
 
 // A folder of its own, gone with the object.
 class ScratchFolder {

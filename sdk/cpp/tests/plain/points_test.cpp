@@ -81,6 +81,31 @@ struct Polar {
     std::uint8_t tag, line, laser_id, confidence;
     float velocity;
 };
+// As drivers of Ouster, Livox and radars, and PCL's keypoints, surfels and viewpoints, name them.
+struct Ouster {
+    float x, y, z, intensity;
+    std::uint32_t t, range;
+    std::uint16_t near_ir, noise;
+};
+struct Livox {
+    float x, y, z;
+    std::uint32_t offset_time, id;
+    float strength;
+    double time_stamp, stamp;
+};
+struct Radar {
+    float x, y, z, doppler, rcs, snr, power;
+    float intensity_variance, height_variance;
+};
+struct Keypoint {
+    float x, y, z, scale, angle, response;
+    std::int32_t octave;
+    float radius, vp_x, vp_y, vp_z;
+};
+struct Hues {
+    float x, y, z, h, s, v, L;
+    std::uint8_t r, g, b, a;
+};
 enum class Return : std::uint8_t { first, last };
 struct Unusual {
     double x, y, z;
@@ -183,6 +208,23 @@ TEST(Points, MembersOfKnownNamesAreFields) {
               "distance float32@20 timestamp float64@24 label uint32@32 reflectivity uint16@36 "
               "ambient uint16@38 tag uint8@40 line uint8@41 laser_id uint8@42 confidence uint8@43 "
               "velocity float32@44 ");
+    EXPECT_EQ(fields_of<lidar::Ouster>(),
+              "x float32@0 y float32@4 z float32@8 intensity float32@12 t uint32@16 range "
+              "uint32@20 near_ir uint16@24 noise uint16@26 ");
+    EXPECT_EQ(fields_of<lidar::Livox>(),
+              "x float32@0 y float32@4 z float32@8 offset_time uint32@12 id uint32@16 strength "
+              "float32@20 time_stamp float64@24 stamp float64@32 ");
+    EXPECT_EQ(fields_of<lidar::Radar>(),
+              "x float32@0 y float32@4 z float32@8 doppler float32@12 rcs float32@16 snr "
+              "float32@20 power float32@24 intensity_variance float32@28 height_variance "
+              "float32@32 ");
+    EXPECT_EQ(fields_of<lidar::Keypoint>(),
+              "x float32@0 y float32@4 z float32@8 scale float32@12 angle float32@16 response "
+              "float32@20 octave int32@24 radius float32@28 vp_x float32@32 vp_y float32@36 vp_z "
+              "float32@40 ");
+    EXPECT_EQ(fields_of<lidar::Hues>(),
+              "x float32@0 y float32@4 z float32@8 h float32@12 s float32@16 v float32@20 L "
+              "float32@24 r uint8@28 g uint8@29 b uint8@30 a uint8@31 ");
     EXPECT_EQ(fields_of<driveline::PointXyz64>(), "x float64@0 y float64@8 z float64@16 ");
     EXPECT_EQ(fields_of<lidar::Listed>(),
               "x float32@0 y float32@4 z float32@8 beam_angle float32@12 echo uint16@16 ");
