@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Surroundings of the first component: a source of pictures, and a reader.
+// Other components of this example: a source of images, and a reader of lanes.
 #include <driveline/driveline.hpp>
 #include <driveline/msgs/lane_markings.pb.h>
 #include <driveline/opencv.hpp>

@@ -5,8 +5,8 @@
 
 #include <driveline/driveline.hpp>
 
-/// A commanded speed in m/s, and the number of the picture that it answers; also stands for the
-/// picture itself.
+/// A commanded speed in m/s, and the number of the image to which it reacts. Also used in place of
+/// the image itself.
 struct Command {
     std::uint64_t number;
     double speed;

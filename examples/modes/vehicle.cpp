@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vehicle that is driven by a joystick, drives by itself, or
-// stops safely. Which of the components work says the mode of the graph.
+// A vehicle that is driven by a joystick, drives by itself, or stops safely. The mode of the graph
+// determines which components are active.
 #include <algorithm>
 
 #include "command.hpp"
 
-/// Publishes pictures, or what stands for them here.
+/// Publishes commands in place of camera images.
 class Camera : public driveline::Component {
     driveline::Output<Command> image_{*this, "image"};
     driveline::Timer timer_{*this, std::chrono::milliseconds(20),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How two threads of an OpenCV program often hand over pictures: the newest one, copied under a
-/// lock.
+/// A mailbox as in many OpenCV programs: passes the newest image from one thread to another, as a
+/// copy under a lock.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ public:
         changed_.notify_one();
     }
 
-    /// Waits for a frame that was not seen yet; false if none comes in time.
+    /// Waits for a frame that was not read yet. Returns false if none arrives in time.
     bool get(cv::Mat& frame, std::chrono::milliseconds timeout) {
         std::unique_lock lock(mutex_);
         if (!changed_.wait_for(lock, timeout, [&] { return fresh_; })) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edges in every frame of a video: as after.cpp, where a queue of four stood and not a mailbox.
+// Edges in every frame of a video: as after.cpp, but in place of a queue of four frames.
 #include <algorithm>
 #include <chrono>
 #include <iostream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints what a detector in ROS 2 has found. It does not know that this comes from ROS 2.
+// Prints the detections of a detector in ROS 2. Its code does not depend on ROS 2.
 #include <driveline/driveline.hpp>
 #include <driveline/msgs/detections_2d.pb.h>
 #include <driveline/protobuf.hpp>

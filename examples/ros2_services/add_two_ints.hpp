@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// example_interfaces/srv/AddTwoInts as it passes: CDR, which is
-// four bytes that say the byte order, and the fields. Types with texts and lists are for a library
-// of CDR, such as Fast-CDR.
+// example_interfaces/srv/AddTwoInts in CDR: four bytes with the byte order, then the fields. For
+// types with strings and sequences, use a CDR library such as Fast-CDR.
 #pragma once
 
 #include <array>
@@ -15,13 +14,13 @@
 namespace add_two_ints {
 
 // Name and fields must be those of the definition, as docs/protocols/ros2-schema.md writes them:
-// ends with others do not match.
+// a different name or definition does not match.
 inline const driveline::Bytes request{"cdr", "example_interfaces/srv/AddTwoInts_Request",
                                       "int64 a\nint64 b\n"};
 inline const driveline::Bytes response{"cdr", "example_interfaces/srv/AddTwoInts_Response",
                                        "int64 sum\n"};
 
-// How this host has numbers; a ROS 2 node may have them the other way round.
+// Byte order of this host; a ROS 2 node may use the other one.
 inline constexpr std::byte own_order{std::endian::native == std::endian::little};
 inline constexpr std::size_t header = 4;
 
@@ -32,7 +31,7 @@ std::array<std::byte, header + 8 * N> to_cdr(const std::array<std::int64_t, N>& 
     return bytes;
 }
 
-// Nothing if these are not so many numbers: what comes from elsewhere is checked.
+// Returns nothing if the bytes are not this many numbers: data from others is checked.
 template <std::size_t N>
 std::optional<std::array<std::int64_t, N>> from_cdr(std::span<const std::byte> bytes) {
     if (bytes.size() != header + 8 * N || bytes[0] != std::byte{0} || bytes[1] > std::byte{1})

@@ -39,7 +39,7 @@ class Adder : public driveline::Component {
         const auto numbers = add_two_ints::from_cdr<2>(call.request.bytes());
         if (!numbers) return call.responder.refuse("this is no AddTwoInts_Request");
         const auto [a, b] = *numbers;
-        // As unsigned, because two large numbers are no reason to end.
+        // Unsigned, because the overflow of signed numbers is undefined behaviour.
         const auto sum = static_cast<std::int64_t>(static_cast<std::uint64_t>(a) +
                                                    static_cast<std::uint64_t>(b));
         log_info("'", call.responder.client(), "' asks for ", a, " + ", b, ": ", sum);

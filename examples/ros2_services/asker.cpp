@@ -20,7 +20,7 @@ class Asker : public driveline::Component {
     }
 
     driveline::Status on_trigger(const driveline::Invocation&) override {
-        // Waits for nothing: the next tick asks again.
+        // Does not wait for the server: the next tick calls again.
         const auto there = client_->wait_for_server(std::chrono::nanoseconds(0));
         if (!there) return there.error();
         if (!*there) {
@@ -28,7 +28,7 @@ class Asker : public driveline::Component {
                 log_info("no node serves /ros/add ",
                          served_ ? "any more: calls get no answer" : "yet");
             told_ = true;
-            // Before it was ever served there is nothing to call: that is waited for.
+            // Until a server has existed once, there is nothing to call: the component waits.
             if (served_) count(unanswered_);
             return {};
         }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A point cloud as people read it: its used fields with their ranges, and points as numbers.
+//! Prints a point cloud for users: its used fields with their ranges, and points as numbers.
 
 use driveline_msgs::{CloudView, Datatype, FieldSpec};
 use driveline_types::print::{Printer, Scalar};
 use std::fmt;
 
-/// Points of a summary.
+/// Number of points in a summary.
 const FIRST: usize = 3;
 
-/// Values of one field over all points: least and greatest finite one, as the field's type, and the
-/// number of others (NaN and infinities).
+/// Values of one field over all points: the finite minimum and maximum in the field's type, and the
+/// number of other values (NaN and infinities).
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
     ends: Option<(Scalar, Scalar)>,
@@ -98,7 +98,7 @@ fn range(cloud: &CloudView<'_>, field: &FieldSpec<'_>) -> Option<Range> {
     Some(range)
 }
 
-/// To compare by; exact, because integers of clouds have at most 32 bits.
+/// Value for comparisons; exact, because integers in clouds have at most 32 bits.
 fn number(value: Scalar) -> f64 {
     match value {
         Scalar::Int(v) => v as f64,
@@ -142,7 +142,7 @@ mod tests {
     use driveline_types::print::{Limits, Style};
     use zerocopy::IntoBytes;
 
-    /// As a publisher writes it.
+    /// A cloud in the form in which publishers write it.
     fn payload(points: &[PointXyzi]) -> Vec<u8> {
         let header = Header::new(7, "lidar", 3).unwrap();
         let head = PointCloud::new::<PointXyzi>(header, points.len() as u32, 1).unwrap();
@@ -179,7 +179,7 @@ mod tests {
             "min: 0.0\n",
             "max: 999.0\n",
             "not_finite: 1000\n",
-            // As a float32 has it, not as the float64 next to it.
+            // The shortest digits of the float32, not those of the nearest float64.
             "min: 0.1\n",
             "points_in_all: 1000\n",
             "- [1.0, -0.5, NaN, 0.1]\n",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples of any topic, read by what its schema says.
+//! Decodes samples of any topic by their schema.
 
 use crate::cloud;
 use driveline_msgs::CloudView;
@@ -8,13 +8,13 @@ use driveline_types::print::{Printer, ProtobufDefinition};
 use driveline_types::{PayloadKind, PlainLayout, Schema};
 use std::fmt;
 
-/// Bytes of a payload that is not understood that are shown.
+/// Number of bytes shown of a payload that cannot be decoded.
 const HEAD: usize = 32;
 
 /// Type of point clouds.
 const CLOUD: &str = "driveline/PointCloud";
 
-/// Reader of one publisher's samples.
+/// Decoder of one publisher's samples.
 pub(crate) enum Decoder {
     Cdr(Layout),
     Plain(PlainLayout),
@@ -38,7 +38,8 @@ pub(crate) enum Decoded<'a> {
 }
 
 impl Decoder {
-    /// For samples with this schema; and why they are shown as bytes, if they are.
+    /// Creates a decoder for samples with this schema. Also returns the reason if they are shown as
+    /// bytes.
     pub(crate) fn of(schema: &Schema) -> (Self, Option<String>) {
         let broken = |why: String| (Self::Bytes, Some(why));
         match schema.kind {
@@ -67,7 +68,7 @@ impl Decoder {
         }
     }
 
-    /// Reads a sample. Of clouds all points are shown with `full`, else a summary.
+    /// Decodes a sample. With `full`, all points of a cloud are shown, else a summary.
     pub(crate) fn read<'a>(&'a self, payload: &'a [u8], full: bool) -> Result<Decoded<'a>, String> {
         match self {
             Self::Cdr(layout) => cdr::read(layout, payload)
@@ -77,7 +78,7 @@ impl Decoder {
                 .check(payload)
                 .map(|()| Decoded::Plain(layout, payload))
                 .map_err(|e| e.to_string()),
-            // A type of this name with another declaration is shown by its own.
+            // A type of this name with another definition is decoded by its own definition.
             Self::Cloud(layout) => match CloudView::of_bytes(payload) {
                 Ok(cloud) => Ok(Decoded::Cloud { cloud: Box::new(cloud), full }),
                 Err(_) => layout
@@ -115,7 +116,7 @@ impl Decoded<'_> {
     }
 }
 
-/// The beginning of a payload in hexadecimal digits.
+/// Returns the beginning of a payload in hexadecimal digits.
 pub(crate) fn head(payload: &[u8]) -> String {
     let hex: Vec<String> = payload.iter().take(HEAD).map(|b| format!("{b:02x}")).collect();
     let more = if payload.len() > HEAD {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command `driveline`.
-//!
-//! Not here: anything that another program could want to do; that is in `driveline-runtime`,
-//! `driveline-shm` and `driveline-analyze`. This is arguments, tables and exit codes.
+//! This crate contains only arguments, tables and exit codes. Functions that other programs could
+//! use are in `driveline-runtime`, `driveline-shm` and `driveline-analyze`.
 
 mod arguments;
 mod cloud;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Kernel's view of a process, for people. Numbers are reused, so no action depends on it.
+//! Information of the kernel on a process, for users. The kernel reuses process ids, so no action
+//! depends on it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Its name; of a module's process, the module's.
+/// Returns the name of a process; for a module's process, the name of the module.
 pub(crate) fn name(pid: u32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|n| n.trim_end().to_owned())
 }
@@ -14,12 +15,12 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
     field(pid, 0).is_some_and(|state| state.starts_with(['T', 't']))
 }
 
-/// The process that started it and still runs.
+/// Returns the process that started this one, if it still runs.
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     field(pid, 1)?.parse().ok()
 }
 
-/// A field of `/proc/PID/stat` behind the name, which may hold anything.
+/// Returns a field of `/proc/PID/stat` after the name, which may contain any characters.
 fn field(pid: u32, n: usize) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(n).map(str::to_owned)
@@ -39,7 +40,7 @@ pub(crate) fn how_to_end(pid: u32) -> String {
     }
 }
 
-/// Processor time of a process and its threads so far, in clock ticks of 10 ms.
+/// Returns the processor time of a process and its threads so far, in clock ticks of 10 ms.
 fn cpu_ticks(pid: u32) -> Option<u64> {
     let ticks = |n| field(pid, n)?.parse::<u64>().ok();
     Some(ticks(11)?.saturating_add(ticks(12)?))
@@ -50,10 +51,10 @@ const TICKS_PER_S: f64 = 100.0;
 /// Maximum number of modules that a line names.
 const MAX_MODULES: usize = 6;
 
-/// Use of processors by the modules of a run, since the last look.
+/// Use of processors by the modules of a run, since the previous reading.
 #[derive(Default)]
 pub(crate) struct CpuUse {
-    /// By module: its process, and its ticks at the last look.
+    /// By module: its process, and its ticks at the previous reading.
     processes: BTreeMap<String, (u32, Option<u64>)>,
     looked: Option<Instant>,
 }
@@ -63,8 +64,8 @@ impl CpuUse {
         self.processes.insert(module.to_owned(), (pid, None));
     }
 
-    /// `CPU: perception 180 %, sensing 12 %`, the greatest first, in per cent of one processor;
-    /// `None` at the first look.
+    /// Returns a text such as `CPU: perception 180 %, sensing 12 %`, the greatest first, in per
+    /// cent of one processor; `None` at the first reading.
     pub(crate) fn line(&mut self) -> Option<String> {
         let now = Instant::now();
         let seconds = self.looked.replace(now).map(|then| (now - then).as_secs_f64());

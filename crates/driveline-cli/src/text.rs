@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counts, and text of others, as tables and lines have them. Figures with their units are in
+//! Formats counts, and text from other processes, for tables and lines. Figures with units are in
 //! `driveline_terminal::figures`.
 
 use driveline_types::text::misleads;
 
-/// `1 sample`, `2 samples`.
+/// Formats a count, such as `1 sample` or `2 samples`.
 pub(crate) fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Text without what could move a terminal's cursor, cut to a number of columns.
+/// Removes characters that could move a terminal's cursor, and cuts the text to a number of
+/// columns.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     let clean = text.chars().map(|c| if misleads(c) && c != '\t' { '\u{fffd}' } else { c });
     let long = text.chars().count() > columns;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Layered layout of a directed graph, from left to right (after Sugiyama, Tagawa and Toda 1981).
 //!
-//! Circles are broken, nodes get layers by their longest path, long edges get a bend in every layer
-//! that they cross, layers are ordered to cross little, and heights are fitted so that edges run
-//! straight where they can.
+//! Steps: break cycles; assign layers by the longest path; give long edges a bend in each layer
+//! that they cross; order the layers so that few edges cross; set heights so that edges are
+//! straight where possible.
 
-/// Space between two layers and between two nodes of one.
+/// Space between two layers, and between two nodes of a layer.
 const LAYER_GAP: f64 = 40.0;
 const NODE_GAP: f64 = 22.0;
-/// Height that an edge takes where it passes a layer.
+/// Height that an edge occupies where it crosses a layer.
 const BEND: f64 = 6.0;
-/// Rounds of ordering and of fitting; more change nothing in graphs that people can look at.
+/// Number of rounds of ordering and of fitting. More rounds change nothing in graphs that are small
+/// enough to be read.
 const ROUNDS: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,7 +127,7 @@ fn break_circles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> 
 
 fn assign_layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut layers = vec![0; nodes];
-    // Without circles, the longest path has fewer edges than there are nodes.
+    // Without cycles, the longest path has fewer edges than there are nodes.
     for _ in 0..nodes {
         let mut changed = false;
         for &(from, to) in edges.iter().filter(|(from, to)| from != to) {
@@ -139,7 +140,7 @@ fn assign_layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
             break;
         }
     }
-    // A source moves right, next to what it feeds.
+    // Move each source to the right, next to the nodes that it feeds.
     for node in 0..nodes {
         let is_source = !edges.iter().any(|(from, to)| *to == node && from != to);
         let nearest = edges
@@ -178,8 +179,8 @@ fn crossings(rows: &[Vec<usize>], items: &[Item]) -> usize {
     count
 }
 
-/// Orders each row by the mean position of neighbours in the row before, and behind, in turns;
-/// keeps the best.
+/// Orders each row by the mean position of its neighbours, alternately in the previous and the next
+/// row; keeps the best order.
 fn order(rows: &mut Vec<Vec<usize>>, items: &[Item]) {
     let mut position: Vec<f64> = vec![0.0; items.len()];
     let note = |row: &[usize], position: &mut Vec<f64>| {
@@ -294,8 +295,8 @@ fn place(
         let mut points = Vec::new();
         for (k, &i) in chain.iter().enumerate() {
             let (x, y) = at(i);
-            // An edge passes a layer level, on its whole width, so that it keeps clear of the nodes
-            // there.
+            // An edge crosses a layer horizontally over its whole width, so that it does not touch
+            // the layer's nodes.
             let half = if items[i].size.width == 0.0 {
                 widths[items[i].layer]
             } else {

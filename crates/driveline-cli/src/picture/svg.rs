@@ -23,12 +23,12 @@ const COLOURS: [(&str, &str); 7] = [
     ("#f6f3d3", "#7d7400"),
 ];
 const MARGIN: f64 = 20.0;
-/// Width up to which a picture is fitted, and how small it may become for that.
+/// Maximum width to which a picture is scaled down, and minimum scale.
 const WINDOW: f64 = 1180.0;
 const SMALLEST: f64 = 0.75;
 const TITLE: f64 = 40.0;
 const LEGEND: f64 = 26.0;
-/// Most characters of a label.
+/// Maximum length of a label, in characters.
 const LABEL: usize = 40;
 
 struct Node<'a> {
@@ -41,7 +41,7 @@ enum Kind<'a> {
     Topic { name: &'a TopicName },
 }
 
-/// The picture, as an SVG document of its own.
+/// Returns the picture as a complete SVG document.
 pub(crate) fn svg(graph: &ResolvedGraph) -> String {
     let mut nodes: Vec<Node<'_>> = Vec::new();
     for (m, module) in graph.modules.iter().enumerate() {
@@ -61,7 +61,7 @@ pub(crate) fn svg(graph: &ResolvedGraph) -> String {
     }
     let topic_at =
         |name: &TopicName| graph.topics.keys().position(|t| t == name).map(|i| components + i);
-    // From, to, and whether it can start the component.
+    // Source, target, and true if the edge can trigger the component.
     let mut edges: Vec<(usize, usize, bool)> = Vec::new();
     for (i, (_, component)) in graph.components().enumerate() {
         edges.extend(component.outputs.iter().filter_map(|o| Some((i, topic_at(&o.topic)?, true))));
@@ -87,8 +87,8 @@ fn draw(
     let width =
         placed.size.width.max(legend).max(text_width(&title, 9.5)).max(470.0) + 2.0 * MARGIN;
     let height = placed.size.height + TITLE + 2.0 * LEGEND + 2.0 * MARGIN;
-    // Somewhat wider than a window is shown smaller; where that could not be read any more, one has
-    // to scroll.
+    // A picture that is a little wider than a window is scaled down. If it could then not be read,
+    // it keeps its size and the window scrolls.
     let scale = (WINDOW / width).clamp(SMALLEST, 1.0);
     let mut out = String::new();
     let _ = write!(
@@ -191,7 +191,7 @@ fn draw_legend(graph: &ResolvedGraph, height: f64, out: &mut String) {
     );
 }
 
-/// A line through the points that leaves and enters each of them horizontally.
+/// Returns a line through the points that enters and leaves each point horizontally.
 fn curve(points: &[(f64, f64)]) -> String {
     let mut path = String::new();
     for (i, &(x, y)) in points.iter().enumerate() {
@@ -219,7 +219,7 @@ fn about(graph: &ResolvedGraph, name: &TopicName) -> String {
     format!("{}{size}{external}", reach(t.reach))
 }
 
-/// Rough width of a text; fonts differ, and boxes have room to spare.
+/// Estimated width of a text. Fonts differ, so boxes have a margin.
 fn text_width(text: &str, per_character: f64) -> f64 {
     text.chars().count().min(LABEL) as f64 * per_character
 }

@@ -183,7 +183,7 @@ struct Process<'a> {
     child: Option<Child>,
     /// The last end that was not requested.
     death: Option<Death>,
-    /// Set if it was not ready in time and is being ended for that.
+    /// Set if it was not ready in time and is being ended for that reason.
     late: Option<Death>,
     /// Time when the last one ended, until the next is ready.
     ended_at: Option<Instant>,
@@ -292,7 +292,7 @@ impl Launcher<'_> {
         Ok(Outcome { end, killed, down, unreadable, unconnected, suspended, cut_off })
     }
 
-    /// Responds to the tools that ask.
+    /// Responds to requests of tools.
     fn serve(&mut self) {
         if let (Some(mut server), Some(socket)) =
             (self.server.take(), self.options.control.as_deref())
@@ -302,7 +302,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Reports an event to the supervisor and does what it decides.
+    /// Reports an event to the supervisor and carries out its actions.
     fn step(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
@@ -496,7 +496,7 @@ impl Launcher<'_> {
         });
     }
 
-    /// Sleeps until an event, and returns the ready sources, and true if a tool sends a request.
+    /// Sleeps until an event. Returns the ready sources, and true if a tool sends a request.
     fn wait(&mut self) -> io::Result<(Vec<(usize, Source)>, bool)> {
         let next = match self.phase {
             Phase::Running | Phase::Starting => self.tick_at,
@@ -544,7 +544,7 @@ impl Launcher<'_> {
 
     fn record(&mut self, process: usize, mut record: Record) {
         if let Record::Busy { for_ms, .. } = &mut record {
-            // A module can send any number, and nothing has lasted longer than the run.
+            // A module can send any number; no call has lasted longer than the run.
             *for_ms =
                 (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
@@ -774,7 +774,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Reports modules that do nothing although they should.
+    /// Reports modules that give no results although they should.
     fn look_at_children(&mut self) {
         let stopping = matches!(self.phase, Phase::Stopping { .. });
         for c in self.processes.iter_mut().filter_map(Process::alive) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The border between a component library and its host; included by `driveline/component.hpp`.
+/// The interface between a component library and its host; included by `driveline/component.hpp`.
 ///
-/// Everything in `detail` here is hidden: each component library has its own list of classes, and
-/// exports nothing but `driveline_component_entry`.
+/// All symbols in `detail` are hidden: each component library has its own list of classes, and
+/// exports only `driveline_component_entry`.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace driveline::detail {
 
-/// The exception that is being handled, with its type. Call it in a catch block.
+/// Describes the current exception, with its type. Call it in a catch block.
 [[nodiscard]] inline std::string describe_exception() {
     const std::type_info* type = abi::__cxa_current_exception_type();
     std::string text =
         "threw " + (type != nullptr ? demangled(type->name())
                                     : std::string("an exception of another language"));
-    // A null pointer is a forgotten text, not a reason to crash.
+    // An exception whose text is a null pointer must not cause a crash.
     const auto add = [&text](const char* reason) {
         text.append(": ").append(reason != nullptr ? reason : "(null)");
     };
@@ -39,7 +39,7 @@ namespace driveline::detail {
     return text;
 }
 
-/// Runs a function of the component; errors and exceptions become a status with a text.
+/// Runs a function of the component; turns errors and exceptions into a status with a text.
 template <class F>
 int guarded(const char* where, F function) noexcept {
     try {
@@ -128,7 +128,7 @@ registered_classes() {
     return classes;
 }
 
-/// Puts a class into the list of its library.
+/// Adds a class to the list of its library.
 class __attribute__((visibility("hidden"))) Registration {
 public:
     explicit Registration(const dl_component_vtable& vtable) : vtable_(vtable) {
@@ -150,7 +150,7 @@ __attribute__((visibility("hidden"))) inline const dl_component_library* library
     return &table;
 }
 
-/// `comp::Lane` is called `Lane` in graphs.
+/// Graphs call `comp::Lane` by the name `Lane`.
 [[nodiscard]] constexpr const char* without_namespace(const char* name) noexcept {
     const char* start = name;
     for (const char* c = name; *c != '\0'; ++c) {
@@ -172,7 +172,7 @@ inline int Timer::tick(void* self, const dl_timer_tick* tick) noexcept {
 
 }  // namespace driveline
 
-/// What the host asks a component library for its classes with.
+/// Answers the host's request for the classes of a component library.
 extern "C" __attribute__((visibility("default"), used)) inline const dl_component_library*
 driveline_component_entry() {
     return driveline::detail::library_table();
@@ -181,9 +181,9 @@ driveline_component_entry() {
 #define DRIVELINE_DETAIL_JOIN2(a, b) a##b
 #define DRIVELINE_DETAIL_JOIN(a, b) DRIVELINE_DETAIL_JOIN2(a, b)
 
-/// Makes a class known to graphs: `DRIVELINE_COMPONENT(Class);` or
-/// `DRIVELINE_COMPONENT(Class, "one line for people");`, in a source file, outside of functions. A
-/// library may have several.
+/// Makes a class available to graphs: `DRIVELINE_COMPONENT(Class);` or `DRIVELINE_COMPONENT(Class,
+/// "one line for users");`. Use it in a source file, outside of functions. A library may have
+/// several classes.
 #define DRIVELINE_COMPONENT(Class, ...)                                                          \
     [[maybe_unused]] static const ::driveline::detail::Registration DRIVELINE_DETAIL_JOIN(       \
         driveline_registration_, __COUNTER__)(::driveline::detail::ComponentType<Class>::vtable( \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Context and Node: where everything begins.
+/// Context and node: the first objects that a program creates.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace driveline {
 
-/// Functions of a node, over a handle with another owner. Any thread.
+/// Functions of a node, over a handle that another object owns. Any thread.
 class NodeView {
 public:
     explicit NodeView(const dl_node* node) noexcept : node_(node) {}
@@ -54,7 +54,7 @@ public:
         return client<Request, Response>(service, detail::make_schema<Request>(),
                                          detail::make_schema<Response>(), options);
     }
-    /// Creates a client of a service in bytes: of ROS 2, for instance.
+    /// Creates a client of a service with requests and responses in bytes, for example of ROS 2.
     [[nodiscard]] Result<Client<Bytes, Bytes>> client(const std::string& service,
                                                       const Bytes& request, const Bytes& response,
                                                       const ClientOptions& options = {}) const {
@@ -70,7 +70,7 @@ public:
         return this->service<Request, Response>(service, detail::make_schema<Request>(),
                                                 detail::make_schema<Response>(), options);
     }
-    /// Offers a service in bytes: to ROS 2, for instance.
+    /// Offers a service with requests and responses in bytes, for example to ROS 2.
     [[nodiscard]] Result<Service<Bytes, Bytes>> service(const std::string& service,
                                                         const Bytes& request, const Bytes& response,
                                                         const ServiceOptions& options = {}) const {
@@ -86,14 +86,14 @@ public:
         auto c = detail::given(value);
         return detail::checked(dl_node_declare_parameter(node_, name.c_str(), c.get()));
     }
-    /// Sets a declared parameter; a whole number is accepted for a real one.
+    /// Sets a declared parameter. A parameter of real numbers also accepts a whole number.
     template <ParameterType T>
     [[nodiscard]] Result<void> set_parameter(const std::string& name, const T& value) const {
         if (auto done = detail::check_parameter(name, value); !done) return done;
         auto c = detail::given(value);
         return detail::checked(dl_node_set_parameter(node_, name.c_str(), c.get()));
     }
-    /// The value of a parameter now. Takes a short lock: read once per callback.
+    /// Returns the current value of a parameter. Takes a short lock: read once per callback.
     template <ParameterType T>
     [[nodiscard]] Result<T> parameter(const std::string& name) const {
         return detail::get_parameter<T>(node_, name);
@@ -163,8 +163,8 @@ private:
     const dl_node* node_;
 };
 
-/// A named part of the system that publishes, subscribes and has parameters. Move-only; any thread.
-/// What it made lives on.
+/// A named part of the system that has publishers, subscriptions and parameters. Move-only; any
+/// thread. Objects that it created outlive it.
 class [[nodiscard]] Node : public NodeView {
 private:
     friend class Context;
@@ -175,15 +175,15 @@ private:
     detail::Handle<dl_node, dl_node_drop> handle_;
 };
 
-/// A process's membership in a domain. Move-only; any thread. What it made keeps the membership
-/// alive.
+/// Membership of a process in a domain. Move-only; any thread. Objects that it created keep the
+/// membership alive.
 class [[nodiscard]] Context {
 public:
-    /// Joins a domain. `name`: name of the process, as tools show it. `domain_dir`: empty takes
-    /// `DRIVELINE_DOMAIN_DIR`, or else the user's default domain. Until an endpoint with host reach
-    /// is made, all that is touched outside the process is the domain's directory, which is made if
-    /// it is missing. The first call in a process raises its soft limit on open descriptors to the
-    /// hard limit; programs started from the process inherit it.
+    /// Joins a domain. `name`: name of the process, as tools show it. `domain_dir`: if empty,
+    /// `DRIVELINE_DOMAIN_DIR` is used, or else the user's default domain. Creates the domain's
+    /// directory if it is missing; otherwise nothing outside the process is touched until an
+    /// endpoint with host reach is created. The first call in a process raises its soft limit on
+    /// open descriptors to the hard limit; programs started from the process inherit it.
     [[nodiscard]] static Result<Context> create(const std::string& name,
                                                 const std::string& domain_dir = {}) {
         Context context;

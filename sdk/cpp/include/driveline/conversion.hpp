@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Time spent between messages and other forms of them.
+/// Time of conversions between messages and other forms of their data.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace driveline {
 
-/// While it lives, the time of the callback that runs on this thread counts as communication and
-/// not as computation: getting a message from one component to the next includes bringing it into
-/// the form that each works with.
+/// During its lifetime, the time of the callback that runs on this thread counts as communication,
+/// not as computation: converting a message to the form in which a component works is part of
+/// passing it on.
 ///
-/// The SDK does so for protobuf messages that it decodes. It is for components that convert on
-/// their own, such as between `Bytes` and a struct. Two clock readings; nothing where no callback
-/// runs. What overlaps counts once.
+/// The SDK does this for the protobuf messages that it decodes. Use it in components that convert
+/// on their own, for example between `Bytes` and a struct. Reads the clock twice; does nothing
+/// outside of a callback. Overlapping times count once.
 class [[nodiscard]] Conversion {
 public:
     Conversion() noexcept : began_(dl_conversion_begin()) {}

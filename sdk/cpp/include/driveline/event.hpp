@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What happens to publishers and subscriptions besides samples.
+/// Events of publishers and subscriptions.
 #pragma once
 
 #include <array>
@@ -29,12 +29,12 @@ struct Event {
         reliable_timeout = DL_EVENT_RELIABLE_TIMEOUT,
     };
     Kind kind;
-    /// For people.
+    /// Text for users.
     std::string text;
-    /// Of a missed deadline: periods without a sample since the event before this one. Of a
-    /// reliable time-out: such publishes since then. Else 0.
+    /// For a missed deadline: number of periods without a sample since the previous such event. For
+    /// a reliable time-out: number of such publishes since then. Else 0.
     std::uint64_t missed = 0;
-    /// The same in all. Else 0.
+    /// The same since the endpoint was created. Else 0.
     std::uint64_t total = 0;
 };
 
@@ -47,7 +47,7 @@ struct PortEvent : Event {
 
 namespace detail {
 
-/// Asks a function of the C library for an event.
+/// Requests an event from a function of the C library.
 template <class Endpoint>
 [[nodiscard]] std::optional<Event> next_event(dl_status (*poll)(const Endpoint*, dl_event*),
                                               const Endpoint* endpoint) {

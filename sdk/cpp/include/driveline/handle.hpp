@@ -11,7 +11,7 @@
 
 namespace driveline::detail {
 
-/// Owns one handle; moves, never copies. Empty after a move.
+/// Owns one handle. Move-only; empty after a move.
 template <class T, void (*drop)(T**)>
 class Handle {
 public:
@@ -34,8 +34,8 @@ public:
     [[nodiscard]] T** place() noexcept { return &handle_; }
 
 private:
-    /// Most handles are empty when they end, because they were moved; the library need not be
-    /// called for that.
+    /// Most handles are empty when they are destroyed, because they were moved: this avoids the
+    /// call of the library.
     void give_up() noexcept {
         if (handle_ != nullptr) drop(&handle_);
     }
@@ -47,7 +47,7 @@ using SchemaHandle = Handle<dl_schema, dl_schema_drop>;
 using SampleHandle = Handle<dl_sample, dl_sample_drop>;
 using LoanHandle = Handle<dl_loan, dl_loan_drop>;
 
-/// An empty struct of the C library that knows its size.
+/// An empty struct of the C library, with its size set.
 template <class T>
 [[nodiscard]] T sized() noexcept {
     T c{};
@@ -55,7 +55,7 @@ template <class T>
     return c;
 }
 
-/// The failure of the call that has just returned `status` on this thread.
+/// Returns the failure of the call that has just returned `status` on this thread.
 [[nodiscard]] [[gnu::cold]] [[gnu::noinline]] inline Error last_error(dl_status status) {
     return Error{dl_last_error(), static_cast<std::int32_t>(status)};
 }
@@ -69,14 +69,16 @@ template <class T>
     return Error{std::move(message), static_cast<std::int32_t>(status)};
 }
 
-/// A text with its zero bytes written as `\0`: the C library's texts end at one.
+/// Returns a text with its zero bytes written as `\0`, because the C library's texts end at a zero
+/// byte.
 [[nodiscard]] inline std::string shown(std::string_view text) {
     std::string out;
     for (const char c : text) c == '\0' ? out.append("\\0") : out.append(1, c);
     return out;
 }
 
-/// Fails if the C library would see less than the whole text. `what`: the argument, for people.
+/// Fails if the text contains a zero byte, at which the C library would cut it. `what`: name of the
+/// argument, for users.
 [[nodiscard]] inline Result<void> whole(const char* what, std::string_view text,
                                         dl_status status = DL_ERROR_NAME) {
     if (text.find('\0') == std::string_view::npos) return {};

@@ -9,11 +9,11 @@
 
 namespace driveline {
 
-/// When and where the data of a message was seen.
+/// Time and place of the measurement of a message's data.
 struct Header {
-    /// When the sensor saw it, on the source host's CLOCK_MONOTONIC, in nanoseconds.
+    /// Time of the measurement, in nanoseconds of the source host's CLOCK_MONOTONIC.
     std::uint64_t source_time_ns;
-    /// Number of the source frame, from 0; the same in everything that is derived from it.
+    /// Number of the source frame, from 0; data derived from it keeps this number.
     std::uint64_t frame_index;
     /// Coordinate frame that the data refers to: at most 47 bytes of UTF-8, then zeros.
     char frame_id[48];

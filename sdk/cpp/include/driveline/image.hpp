@@ -15,8 +15,8 @@ namespace driveline {
 
 /// Head of an image; the rows follow as `data`.
 ///
-/// Read it through `ImageView`, write it through `ImageMut`: they check that the numbers fit the
-/// data.
+/// Read it through `ImageView` and write it through `ImageMut`, which check it against the size of
+/// the data.
 struct Image {
     Header header;
     /// Columns, in pixels; at most `max_image_side`.
@@ -31,11 +31,11 @@ struct Image {
 DRIVELINE_PLAIN_WITH_TAIL(Image, "driveline/Image", std::uint8_t, data, header, width, height, step,
                           encoding);
 
-/// Most columns and most rows of an image: what fits the `int` of image libraries.
+/// Maximum number of columns and of rows: fits the `int` of image libraries.
 inline constexpr std::uint32_t max_image_side = 0x7fffffff;
 
-/// How pixels are stored, with names and numbers of bits as in ROS. Numbers of more than one byte
-/// are little endian.
+/// Format of pixels, with names and numbers of bits as in ROS. Numbers of more than one byte are
+/// little endian.
 enum class Encoding : std::uint32_t {
     /// Blue, green, red; one byte each.
     bgr8 = 1,
@@ -69,25 +69,25 @@ enum class Encoding : std::uint32_t {
     nv12 = 15,
     /// A plane of Y, then rows of V, U for each two by two pixels; width and height are even.
     nv21 = 16,
-    /// Behind colour filters, RGGB from the first pixel on; one byte.
+    /// Bayer pattern RGGB from the first pixel on; one byte.
     bayer_rggb8 = 17,
-    /// Behind colour filters, BGGR from the first pixel on; one byte.
+    /// Bayer pattern BGGR from the first pixel on; one byte.
     bayer_bggr8 = 18,
-    /// Behind colour filters, GBRG from the first pixel on; one byte.
+    /// Bayer pattern GBRG from the first pixel on; one byte.
     bayer_gbrg8 = 19,
-    /// Behind colour filters, GRBG from the first pixel on; one byte.
+    /// Bayer pattern GRBG from the first pixel on; one byte.
     bayer_grbg8 = 20,
-    /// Behind colour filters, RGGB from the first pixel on; two bytes.
+    /// Bayer pattern RGGB from the first pixel on; two bytes.
     bayer_rggb16 = 21,
-    /// Behind colour filters, BGGR from the first pixel on; two bytes.
+    /// Bayer pattern BGGR from the first pixel on; two bytes.
     bayer_bggr16 = 22,
-    /// Behind colour filters, GBRG from the first pixel on; two bytes.
+    /// Bayer pattern GBRG from the first pixel on; two bytes.
     bayer_gbrg16 = 23,
-    /// Behind colour filters, GRBG from the first pixel on; two bytes.
+    /// Bayer pattern GRBG from the first pixel on; two bytes.
     bayer_grbg16 = 24,
 };
 
-/// Number of encodings; theirs begin with 1.
+/// Number of encodings; encodings are numbered from 1.
 inline constexpr std::uint32_t encoding_count = 24;
 
 /// The encoding with this number, if there is one.
@@ -274,13 +274,14 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
     const std::uint64_t row_size = std::uint64_t{width} * bytes_per_pixel(encoding);
     const Image image{header, width, height, static_cast<std::uint32_t>(row_size),
                       static_cast<std::uint32_t>(encoding)};
-    // Rows of more than 4 GiB come out too short here and are refused as such.
+    // A row of more than 4 GiB gets a wrong, shorter length here and is then refused.
     if (auto checked = detail::check_image(image, SIZE_MAX); !checked)
         return std::move(checked).error();
     return image;
 }
 
-/// Length of the payload of an image without gaps between its rows, in bytes: what to loan.
+/// Returns the length of the payload of an image without gaps between its rows, in bytes: the size
+/// to loan.
 [[nodiscard]] inline Result<std::size_t> image_payload_size(std::uint32_t width,
                                                             std::uint32_t height,
                                                             Encoding encoding) {
@@ -290,13 +291,14 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
                                       detail::data_rows(encoding, height));
 }
 
-/// An image whose numbers fit its data. Valid as long as the payload; copying it copies no pixels.
+/// An image that was checked against the size of its data. Valid as long as the payload; copying it
+/// copies no pixels.
 ///
-/// The head was copied before it was checked: whatever another process writes into the payload
-/// afterwards, rows and pixels stay inside it. Only their values can change.
+/// The head was copied before it was checked. Even if another process writes into the payload
+/// afterwards, rows and pixels stay inside it; only their values can change.
 class ImageView {
 public:
-    /// Looks at a payload as an image; fails if its numbers do not fit its data.
+    /// Reads a payload as an image. Fails if the head does not fit the size of the data.
     [[nodiscard]] static Result<ImageView> from(plain::Ref<Image> payload) {
         const Image head = payload.copy_head();
         if (auto checked = detail::check_image(head, payload.tail().size()); !checked)
@@ -309,14 +311,14 @@ public:
         return from(*ref);
     }
 
-    /// The copy of the head; it lives as long as this view.
+    /// Returns the copy of the head; it lives as long as this view.
     [[nodiscard]] const Image& head() const& noexcept { return head_; }
     [[nodiscard]] Image head() && noexcept { return head_; }
     [[nodiscard]] const Header& header() const& noexcept { return head_.header; }
     [[nodiscard]] Header header() && noexcept { return head_.header; }
-    /// In pixels.
+    /// Width, in pixels.
     [[nodiscard]] std::uint32_t width() const noexcept { return head_.width; }
-    /// In pixels.
+    /// Height, in pixels.
     [[nodiscard]] std::uint32_t height() const noexcept { return head_.height; }
     /// Distance between the starts of rows, in bytes.
     [[nodiscard]] std::uint32_t step() const noexcept { return head_.step; }
@@ -349,11 +351,11 @@ struct plain::Checked<Image> {
     using View = ImageView;
 };
 
-/// An image under construction whose numbers fit its data. Valid as long as the payload.
+/// An image under construction, checked against the size of its data. Valid as long as the payload.
 class ImageMut {
 public:
     /// Writes the head of an image without gaps between its rows into a payload of at least
-    /// `image_payload_size`. The pixels keep what was there.
+    /// `image_payload_size`. The bytes of the pixels are left as they are.
     [[nodiscard]] static Result<ImageMut> from(plain::Mut<Image> payload, const Header& header,
                                                std::uint32_t width, std::uint32_t height,
                                                Encoding encoding) {
@@ -396,7 +398,7 @@ private:
         : payload_(payload), shape_(shape) {}
 
     plain::Mut<Image> payload_;
-    /// What was checked.
+    /// The image, already checked.
     Image shape_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Both ends of a topic in one program.
+/// Both ends of a topic between threads of one program.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace driveline {
 
-/// A topic between threads of one program: what stands in for a queue or a mailbox of its own. Each
-/// end is used by one thread at a time. Two programs make one end each, with `Node::publisher` and
-/// `Node::subscription`.
+/// A topic between threads of one program, in place of a queue or a mailbox. Each end is used by
+/// one thread at a time. If the ends are in two programs, use `Node::publisher` and
+/// `Node::subscription` instead.
 template <class T>
 struct [[nodiscard]] Link {
     Publisher<T> publisher;
     Subscription<T> subscription;
 
-    /// Joins the user's domain (see `Context::create`) with a node named after the topic, and makes
-    /// both ends with this reach and QoS: by default inside the process, and only the newest sample
-    /// waits to be read. Reserves all memory.
+    /// Joins the user's domain (see `Context::create`) with a node named after the topic, and
+    /// creates both ends with this reach and QoS. By default the topic stays inside the process,
+    /// and only the newest sample is kept for reading. Reserves all memory.
     [[nodiscard]] static Result<Link> create(const std::string& topic,
                                              const PublisherOptions& options = {}) {
         auto context = Context::create(topic);

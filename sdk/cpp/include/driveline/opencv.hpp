@@ -15,16 +15,16 @@
 
 namespace driveline {
 
-/// OpenCV's type of a matrix that holds pixels of this encoding. Of `nv12` and `nv21` the matrix
-/// has one and a half times as many rows as the image, as OpenCV's own conversions have it.
+/// Returns OpenCV's type of a matrix with pixels of this encoding. For `nv12` and `nv21` the matrix
+/// has 3/2 times as many rows as the image, as in OpenCV's own conversions.
 [[nodiscard]] constexpr int opencv_type(Encoding encoding) noexcept {
     const std::uint32_t channel = bytes_per_channel(encoding);
     const int depth = channel == 1 ? CV_8U : channel == 2 ? CV_16U : CV_32F;
     return CV_MAKETYPE(depth, static_cast<int>(bytes_per_pixel(encoding) / channel));
 }
 
-/// The encoding of a matrix of this OpenCV type whose pixels have their usual meaning: `mono8`,
-/// `8UC2`, `bgr8`, `bgra8`, `16UC1` or `32FC1`; nothing for other types.
+/// Returns the usual encoding of a matrix of this OpenCV type: `mono8`, `8UC2`, `bgr8`, `bgra8`,
+/// `16UC1` or `32FC1`; nothing for other types.
 [[nodiscard]] constexpr std::optional<Encoding> usual_encoding(int opencv_type) noexcept {
     switch (opencv_type) {
         case CV_8UC1:
@@ -46,7 +46,7 @@ namespace driveline {
 
 namespace detail {
 
-/// As ROS names OpenCV's types: `32FC3`.
+/// Formats OpenCV's type as ROS names it, such as `32FC3`.
 [[nodiscard]] inline std::string type_text(int opencv_type) {
     constexpr std::string_view depths[] = {"8U", "8S", "16U", "16S", "32S", "32F", "64F", "16F"};
     return std::string(depths[CV_MAT_DEPTH(opencv_type)]) + "C" +
@@ -55,13 +55,14 @@ namespace detail {
 
 [[nodiscard]] inline std::string size_text(const cv::Mat& mat) {
     std::string text;
-    // OpenCV names columns first only where there are two dimensions.
+    // Only for two dimensions, OpenCV names columns first.
     if (mat.dims <= 2) return std::to_string(mat.cols) + " x " + std::to_string(mat.rows);
     for (int i = 0; i < mat.dims; ++i) text += (i == 0 ? "" : " x ") + std::to_string(mat.size[i]);
     return text;
 }
 
-/// Height of the image in a matrix, in pixels, or why there is no such image in it.
+/// Returns the height of the image in a matrix, in pixels; fails if the matrix contains no such
+/// image.
 [[nodiscard]] inline Result<std::uint32_t> image_height(const cv::Mat& mat, Encoding encoding) {
     if (mat.dims > 2) {
         return Error{"a matrix of " + std::to_string(mat.dims) + " dimensions (" + size_text(mat) +
@@ -93,14 +94,14 @@ namespace detail {
 
 }  // namespace detail
 
-/// A matrix for reading: its memory belongs to all readers of a sample, and is mapped read-only if
-/// the sample came from another process. Goes wherever a `cv::InputArray` or a `const cv::Mat&` is
-/// asked for, but becomes no `cv::Mat` that could be written to by accident: `view->clone()` or
-/// `view->copyTo(...)` what is to be changed. Copying it copies no pixels.
+/// A matrix for reading. Its memory is shared by all readers of a sample, and is mapped read-only
+/// if the sample came from another process. It converts to `cv::InputArray` and `const cv::Mat&`,
+/// but not to a `cv::Mat`, to which a program could write by mistake. To change pixels, use
+/// `view->clone()` or `view->copyTo(...)`. Copying a `ConstMat` copies no pixels.
 ///
-/// OpenCV itself has no constant data: a copy of `*view` shares the memory and can be written to.
-/// Doing so ends the program if the sample came from another process, and otherwise changes what
-/// the other readers see.
+/// OpenCV itself has no constant matrices: a `cv::Mat` copied from `*view` shares the memory and is
+/// writable. Writing to it terminates the program if the sample came from another process, and
+/// otherwise changes the data of other readers.
 class ConstMat {
 public:
     explicit ConstMat(cv::Mat mat) noexcept : mat_(std::move(mat)) {}
@@ -110,18 +111,18 @@ public:
     operator const cv::Mat&() const& noexcept { return mat_; }
     operator cv::_InputArray() const noexcept { return mat_; }
 
-    // Would be gone before it can be used; name the view.
+    // Deleted: the matrix would be destroyed before its use. Give the view a name.
     const cv::Mat& operator*() const&& = delete;
     operator const cv::Mat&() const&& = delete;
-    // Could be written to.
+    // Deleted: the result would be writable.
     operator cv::Mat() const = delete;
 
 private:
     cv::Mat mat_;
 };
 
-/// The image as a matrix over the same memory. It and what is made from it are valid as long as the
-/// image's payload (the sample that holds it).
+/// Returns the image as a matrix over the same memory. The matrix and its copies are valid as long
+/// as the image's payload (the sample that holds it).
 [[nodiscard]] inline ConstMat view(const ImageView& image) {
     // Constant from here on by its type.
     auto* data = const_cast<std::uint8_t*>(image.data().data());
@@ -129,17 +130,17 @@ private:
         detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), data));
 }
 
-/// The image under construction as a matrix over the same memory: drawing into it writes to the
-/// loan. Valid as long as the loan. Drawing after the loan was published changes the data of
-/// readers. OpenCV functions that write to it keep its memory if they produce the same size and
-/// type.
+/// Returns the image under construction as a matrix over the same memory: drawing into it writes to
+/// the loan. Valid as long as the loan. Drawing after the loan was published changes the data of
+/// readers. OpenCV functions that write to the matrix keep its memory if their result has the same
+/// size and type.
 [[nodiscard]] inline cv::Mat view(const ImageMut& image) {
     return detail::matrix(image.width(), image.rows(), image.step(), image.encoding(),
                           image.data().data());
 }
 
-/// Length of the payload that holds `mat` in this encoding, in bytes: what to loan. Fails if the
-/// matrix is of another type.
+/// Returns the length of the payload that holds `mat` in this encoding, in bytes: the size to loan.
+/// Fails if the matrix has another type.
 [[nodiscard]] inline Result<std::size_t> image_payload_size(const cv::Mat& mat, Encoding encoding) {
     auto height = detail::image_height(mat, encoding);
     if (!height) return std::move(height).error();
@@ -161,8 +162,8 @@ private:
     return {};
 }
 
-/// Copies `mat`, whose pixels are of this encoding, into a loan and publishes it. Drawing into the
-/// matrix of a loan saves the copy.
+/// Copies `mat`, whose pixels have this encoding, into a loan and publishes it. To avoid the copy,
+/// draw into the matrix of a loan.
 [[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output,
                                                    const cv::Mat& mat, Encoding encoding,
                                                    const Header& header = {}) {
@@ -175,8 +176,8 @@ private:
     return output.publish(std::move(*loan));
 }
 
-/// The same in the encoding that is usual for the type of `mat`: see `usual_encoding`. Pixels of
-/// another meaning (`rgb8`, `yuyv`, `mono16`, `bayer_rggb8`) need the encoding.
+/// The same with the usual encoding for the type of `mat`: see `usual_encoding`. For other
+/// encodings (`rgb8`, `yuyv`, `mono16`, `bayer_rggb8`), use the function with an encoding.
 [[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output,
                                                    const cv::Mat& mat, const Header& header = {}) {
     const auto encoding = usual_encoding(mat.type());

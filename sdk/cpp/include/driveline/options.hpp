@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What publishers and subscriptions are created with. Everything has a default:
-/// `{.reach = Reach::host}` is enough.
+/// Options of publishers and subscriptions. Every option has a default: `{.reach = Reach::host}` is
+/// enough.
 #pragma once
 
 #include <algorithm>
@@ -14,38 +14,39 @@
 
 namespace driveline {
 
-/// How far a topic reaches. Private by default.
+/// Reach of a topic. The default is the process.
 enum class Reach : std::uint32_t {
     /// Only this process; samples move as pointers.
     process = DL_REACH_PROCESS,
     /// Every process of this host that shares the domain directory and has rights on the topic.
     host = DL_REACH_HOST,
-    /// As host, and other hosts too, if a gateway of the domain carries the topic.
+    /// As `host`, and also other hosts if a gateway of the domain carries the topic.
     network = DL_REACH_NETWORK,
 };
 
 enum class Reliability : std::uint32_t {
-    /// Newest wins; what a subscription is too slow for counts as missed.
+    /// The publisher never waits. A subscription that is too slow misses samples, which are
+    /// counted.
     best_effort = DL_BEST_EFFORT,
     /// The publisher waits, at most `Qos::max_blocking_ms`.
     reliable = DL_RELIABLE,
 };
 
 enum class Durability : std::uint32_t {
-    /// Only what is published after the match.
+    /// Only samples that are published after the match.
     volatile_ = DL_VOLATILE,
-    /// Also the last `Qos::depth` samples before it.
+    /// Also the last `Qos::depth` samples before the match.
     transient_local = DL_TRANSIENT_LOCAL,
 };
 
 enum class Liveliness : std::uint32_t {
-    /// By the process being alive.
+    /// By the publisher's process being alive.
     automatic = DL_LIVELINESS_AUTOMATIC,
     /// By publishing, or asserting it, at least once per lease.
     manual_by_topic = DL_LIVELINESS_MANUAL_BY_TOPIC,
 };
 
-/// Who may subscribe at host reach.
+/// Users that may subscribe at host reach.
 enum class Access : std::uint32_t {
     /// The publisher's own user.
     own_user = DL_ACCESS_OWN_USER,
@@ -55,35 +56,36 @@ enum class Access : std::uint32_t {
     users = DL_ACCESS_USERS,
 };
 
-/// Quality of service, with DDS's names and its rules of request and offer.
+/// Quality of service, with DDS's names and its rules for requested and offered policies.
 struct Qos {
     /// Keep the last `depth` samples, 1 to 1024; 0 means 1.
     std::uint32_t depth = 1;
     Reliability reliability = Reliability::best_effort;
-    /// Longest wait of a reliable publish, in milliseconds; 0 means 100.
+    /// Maximum wait of a reliable publish, in milliseconds; 0 means 100.
     std::uint32_t max_blocking_ms = 100;
     Durability durability = Durability::volatile_;
-    /// Longest interval between samples, in milliseconds; 0: none.
+    /// Maximum interval between samples, in milliseconds; 0: none.
     std::uint32_t deadline_ms = 0;
     /// Age from which a sample is no longer delivered, in milliseconds; 0: none.
     std::uint32_t lifespan_ms = 0;
     Liveliness liveliness = Liveliness::automatic;
-    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0:
+    /// Time without a sign of life after which a publisher counts as not alive, in milliseconds; 0:
     /// none.
     std::uint32_t lease_ms = 0;
-    /// Publisher: put an XXH3-64 of the payload into each header. Subscription: match only
-    /// publishers that do, and verify it.
+    /// Publisher: puts an XXH3-64 of the payload into each header. Subscription: matches only such
+    /// publishers, and verifies the checksum.
     bool checksum = false;
 };
 
 struct PublisherOptions {
     Reach reach = Reach::process;
     Qos qos = {};
-    /// Longest payload, in bytes; 0 means 65536. This much is reserved for every slot at creation.
+    /// Maximum length of a payload, in bytes; 0 means 65536. This much is reserved for every slot
+    /// at creation.
     std::size_t max_payload = 64 * 1024;
-    /// How many loans may be out at once; 0 means 2.
+    /// Maximum number of loans at a time; 0 means 2.
     std::uint32_t loans = 2;
-    /// How many samples all subscriptions together may hold at host reach; 0 means 8.
+    /// Maximum number of samples that all subscriptions together may hold at host reach; 0 means 8.
     std::uint32_t pins = 8;
     Access access = Access::own_user;
     /// User ids for `Access::users`.
@@ -92,17 +94,17 @@ struct PublisherOptions {
 
 struct SubscriptionOptions {
     Reach reach = Reach::process;
-    /// `depth` bounds how many unread samples wait for this subscription.
+    /// `depth` is the maximum number of unread samples of this subscription.
     Qos qos = {};
-    /// How many samples the reader may hold at once; 0 means 2.
+    /// Maximum number of samples that the reader may hold at a time; 0 means 2.
     std::uint32_t max_held = 2;
-    /// Whose publishers are believed at host reach.
+    /// Users whose publishers are accepted at host reach.
     Access access = Access::own_user;
     /// User ids for `Access::users`.
     std::vector<std::uint32_t> users = {};
 };
 
-/// How a blocking reader waits.
+/// Wait strategy of a blocking reader.
 class WaitMode {
 public:
     /// As `block()`.

@@ -17,14 +17,14 @@
 
 namespace driveline {
 
-/// A map, or a list of lists or maps, as JSON text. Values in it are read by their path, without a
-/// JSON library: `node().parameter<double>("pid/gains/0")`.
+/// A map, or a list of lists or maps, as JSON text. To read values in it without a JSON library,
+/// use their path: `node().parameter<double>("pid/gains/0")`.
 struct ParameterTree {
     /// A JSON object or array.
     std::string json = "{}";
 };
 
-/// What a parameter, or an item of a list, can be.
+/// Types of a parameter, or of an item of a list.
 template <class T>
 concept ParameterScalar =
     std::is_same_v<T, bool> ||(std::integral<T> && sizeof(T) <= 8) || std::is_same_v<T, float> ||
@@ -39,7 +39,7 @@ inline constexpr bool is_parameter_list<std::vector<T>> = true;
 
 }  // namespace detail
 
-/// What a parameter can be.
+/// Types of a parameter.
 template <class T>
 concept ParameterType =
     ParameterScalar<T> || detail::is_parameter_list<T> || std::is_same_v<T, ParameterTree>;
@@ -72,7 +72,7 @@ template <ParameterScalar T>
     } else if constexpr (std::integral<T>) {
         return std::to_string(value);
     } else {
-        // Always with a point: the first item says what all are.
+        // Always with a decimal point: the first item determines the type of all items.
         std::array<char, 64> text{};
         const auto end =
             std::to_chars(text.data(), text.data() + text.size(), static_cast<double>(value)).ptr;
@@ -81,12 +81,12 @@ template <ParameterScalar T>
     }
 }
 
-/// A value as it crosses the border to the C library.
+/// A value in the form of the C library.
 struct GivenParameter {
     dl_parameter_value c = sized<dl_parameter_value>();
     std::string json;  // what `c.text` is of, where it is of a list or map
 
-    /// Valid as long as this object and the value that it is of.
+    /// Valid as long as this object and the value from which it was made.
     [[nodiscard]] const dl_parameter_value* get() noexcept {
         if (c.kind == DL_PARAMETER_LIST || c.kind == DL_PARAMETER_MAP) c.text = json.data();
         return &c;
@@ -136,7 +136,7 @@ template <ParameterType T>
     return out;
 }
 
-/// Fails if name or text would be cut.
+/// Fails if the name or the text contains a zero byte, which would cut it.
 template <ParameterType T>
 [[nodiscard]] Result<void> check_parameter(const std::string& name, const T& value) {
     if constexpr (std::is_same_v<T, std::string>) {
@@ -156,15 +156,15 @@ struct ParameterItem : std::type_identity<T> {};
 template <class T>
 struct ParameterItem<std::vector<T>> : std::type_identity<T> {};
 
-/// An integer, or a list of integers, of a type with other bounds than `std::int64_t`.
+/// An integer type, or a list of one, with other bounds than `std::int64_t`.
 template <class T>
 concept NarrowParameter = std::integral<typename ParameterItem<T>::type> &&
                           !std::is_same_v<typename ParameterItem<T>::type, bool> &&
                           (sizeof(typename ParameterItem<T>::type) < 8 ||
                            std::unsigned_integral<typename ParameterItem<T>::type>);
 
-/// Least and greatest value. Parameters are `std::int64_t` at most, so that of 64 bits only the
-/// lower bound counts.
+/// Minimum and maximum value. Parameters are `std::int64_t`, so for unsigned 64-bit types only the
+/// lower bound applies.
 template <NarrowParameter T>
 [[nodiscard]] constexpr std::pair<double, double> parameter_range() noexcept {
     using Limits = std::numeric_limits<typename ParameterItem<T>::type>;

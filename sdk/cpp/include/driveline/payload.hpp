@@ -5,8 +5,8 @@
 /// - *protobuf*: generated from a .proto file (include `driveline/protobuf.hpp`); a pointer inside
 ///   the process, serialised once for readers outside, if there is one;
 /// - *bytes*: `driveline::Bytes`, with an encoding that Driveline does not interpret;
-/// - *object*: any other movable type; a pointer, inside the process only. Not a type of an
-///   anonymous namespace.
+/// - *object*: any other movable type, except types of anonymous namespaces; a pointer, inside the
+///   process only.
 #pragma once
 
 #include <concepts>
@@ -26,26 +26,28 @@
 
 namespace driveline {
 
-/// Opaque bytes. As a type it says what a publisher carries, as a value how.
+/// Opaque bytes. As a type argument, it selects the payload kind; as a value, it describes the
+/// bytes.
 struct Bytes {
     /// `cdr`, `json`, …
     std::string encoding;
     /// Name of the type within the encoding.
     std::string name = "bytes";
-    /// Whatever describes the type, such as a message definition.
+    /// Description of the type, such as a message definition.
     std::string definition = {};
 };
 
 namespace protobuf {
-/// Name and definition of a message; `driveline/protobuf.hpp` has them.
+/// Name and definition of a message; defined in `driveline/protobuf.hpp`.
 template <class T>
 struct Identity;
 }  // namespace protobuf
 
-/// Which kind of payload a type is.
+/// Payload kind of a type.
 namespace payload {
 
-// By what generated code has, so that programs without protobuf need no header of it.
+// Detected by members of generated code, so that programs without protobuf need none of its
+// headers.
 template <class T>
 concept Protobuf = !plain::Type<T> && requires(const T& message, void* into) {
     { message.ByteSizeLong() } -> std::convertible_to<std::size_t>;
@@ -60,11 +62,11 @@ template <class T>
 concept Object =
     !plain::Type<T> && !Protobuf<T> && !Opaque<T> && std::is_object_v<T> && !std::is_const_v<T>;
 
-/// Payloads that are memory, to be loaned and filled.
+/// Payloads in memory that is loaned and filled.
 template <class T>
 concept Loanable = plain::Type<T> || Opaque<T>;
 
-/// Payloads that are values, which move as pointers.
+/// Payloads that are values and are passed as pointers.
 template <class T>
 concept Value = Protobuf<T> || Object<T>;
 
@@ -85,9 +87,9 @@ constexpr bool has_protobuf_identity = requires {
     return out;
 }
 
-/// What code compiled elsewhere must agree on to read a `T` through a pointer: its name, its size,
-/// and for generated messages the version of the library that their layout and inline functions
-/// belong to. Composed once; each library has its own.
+/// Identity for reading a `T` through a pointer in separately compiled code: its name, its size
+/// and, for generated messages, the version of the protobuf library that determines their layout
+/// and inline functions. Composed once; each library has its own.
 template <class T>
 [[nodiscard]] __attribute__((visibility("hidden"))) const std::string& type_identity() {
     static const std::string text = [] {

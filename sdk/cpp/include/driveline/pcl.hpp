@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whole clouds of PCL: published and filled. PCL's headers are not included, so include them, or
-/// have a class alike: with `points`, `width`, `height`, `is_dense` and `header.frame_id`.
+/// Whole PCL clouds: publishes and fills them. This header includes no header of PCL. Include those
+/// of PCL, or use a similar class with `points`, `width`, `height`, `is_dense` and
+/// `header.frame_id`.
 ///
 /// ```cpp
 /// #include <pcl/point_cloud.h>
@@ -25,7 +26,7 @@
 
 namespace driveline {
 
-/// `pcl::PointCloud<P>`, or a class that looks like it.
+/// `pcl::PointCloud<P>`, or a class with the same members.
 template <class C>
 concept PclCloud = requires(C& cloud, const C& constant) {
     requires Point<typename C::PointType>;
@@ -37,10 +38,10 @@ concept PclCloud = requires(C& cloud, const C& constant) {
     { constant.header.frame_id } -> std::convertible_to<std::string>;
 };
 
-/// Copies the points of `cloud` into a loan and publishes it. The header's frame is that of the
-/// cloud if it has none; the cloud's `header.stamp` is wall-clock time and is not used: give
-/// `header.source_time_ns`. Fails if `width * height` is not the number of points, or no field of a
-/// point explains a byte of it (`driveline/point_fields.hpp`).
+/// Copies the points of `cloud` into a loan and publishes it. If the header has no frame, that of
+/// the cloud is used. The cloud's `header.stamp` is wall-clock time and is not used: set
+/// `header.source_time_ns`. Fails if `width * height` is not the number of points, or if a point
+/// has bytes that belong to no field (`driveline/point_fields.hpp`).
 template <PclCloud C>
 [[nodiscard]] Result<std::uint64_t> publish(const PublisherBase<PointCloud>& output, const C& cloud,
                                             Header header = {}) {
@@ -64,9 +65,9 @@ template <PclCloud C>
     return output.publish(std::move(*loan));
 }
 
-/// Fills `cloud` with the points of a received cloud of any layout, with its shape and frame.
-/// Allocates if the cloud has not the memory yet. `header.stamp` stays as it is: the time of the
-/// data is `view.header().source_time_ns`, on the monotonic clock.
+/// Fills `cloud` with the points, shape and frame of a received cloud of any layout. Allocates if
+/// the cloud has too little memory. `header.stamp` stays as it is: the time of the data is
+/// `view.header().source_time_ns`, on the monotonic clock.
 template <PclCloud C>
 [[nodiscard]] Result<void> copy(const CloudView& view, C& cloud) {
     auto points = driveline::points<typename C::PointType>(view);

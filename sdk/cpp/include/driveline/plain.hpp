@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Plain types: C-layout structs, optionally followed by one array, that are read where they lie.
+/// Plain types: C-layout structs, optionally followed by one array, that are read in place.
 ///
 /// ```cpp
 /// namespace demo {
@@ -16,12 +16,13 @@
 /// }
 /// ```
 ///
-/// The macros stand in the namespace of the type and list all of its fields in order. Fields are
+/// Use the macros in the namespace of the type, and list all of its fields in order. Fields are
 /// integers of 8 to 64 bits, `float`, `double`, fixed arrays of these, and plain structs without a
 /// trailing array. `char` and `std::byte` are bytes (`u8`). Padding is refused: add explicit fields
 /// instead. The rules are in `docs/protocols/plain-types.md`.
 ///
-/// Nothing here allocates, blocks or throws, except that errors and definition texts are strings.
+/// Nothing in this header allocates, blocks or throws, except that errors and definition texts are
+/// strings.
 #pragma once
 
 #include <array>
@@ -44,7 +45,7 @@ namespace driveline::plain {
 /// Alignment of the trailing array in a payload, and of payloads, in bytes.
 inline constexpr std::size_t tail_align = 64;
 
-/// Most fields that a plain type may have after flattening.
+/// Maximum number of fields of a plain type after flattening.
 inline constexpr std::size_t max_fields = 256;
 
 /// The absence of a trailing array. No payload ever holds one.
@@ -66,7 +67,7 @@ struct Field {
 
 namespace detail {
 
-// Integers by size and sign, because `long` and `long long` are both 64 bits wide and both in use.
+// Selected by size and sign, because `long` and `long long` are both 64 bits wide and both in use.
 template <class T>
 constexpr std::string_view primitive_name() {
     using U = std::remove_cv_t<T>;
@@ -116,7 +117,7 @@ struct ArrayOf<std::array<T, N>> : ArrayOf<T[N]> {};
 template <class T>
 concept Array = ArrayOf<T>::is_array;
 
-/// One field as the macro lists it.
+/// One field in the list of the macro.
 struct Entry {
     std::string_view name;
     std::size_t offset;
@@ -148,7 +149,7 @@ inline constexpr DescriptionOf<T> description =
 template <class T>
 concept PlainWithoutTail = Described<T> && std::is_same_v<typename DescriptionOf<T>::Tail, NoTail>;
 
-// Arrays of primitives, of any number of dimensions, are one field.
+// An array of primitives, of any number of dimensions, is one field.
 template <class T>
 constexpr bool is_primitive_field() {
     if constexpr (Array<T>) {
@@ -191,7 +192,7 @@ void describe_field(std::string_view name, std::size_t offset, std::vector<Field
     }
 }
 
-// Says at the field what is wrong with its type, and nothing about the types that follow from it.
+// Reports the wrong type at the field, without further errors about types that contain it.
 template <class T>
 constexpr bool check_field_type() {
     if constexpr (Array<T>) {
@@ -246,8 +247,8 @@ constexpr bool is_type_name(std::string_view text) {
 
 inline constexpr std::size_t no_gap = std::numeric_limits<std::size_t>::max();
 
-/// Number (from 0) of the first field that does not begin where the one before it ends; the number
-/// of fields if bytes are left at the end.
+/// Returns the number (from 0) of the first field that does not begin at the end of the previous
+/// field, or the number of fields if bytes remain at the end.
 template <class T>
 constexpr std::size_t first_gap() {
     std::size_t end = 0;
@@ -415,12 +416,12 @@ Result<void> check_payload(const void* data, std::size_t size) {
 
 }  // namespace detail
 
-/// A payload seen as a plain type, in place. Valid as long as the payload's memory; copying it
+/// A plain type read in place in a payload. Valid as long as the payload's memory; copying it
 /// copies no data.
 template <Type T>
 class Ref {
 public:
-    /// Looks at `payload` as a `T`. Length and alignment are checked; the contents always fit.
+    /// Reads `payload` as a `T`. Checks length and alignment; any content is valid.
     [[nodiscard]] static Result<Ref> from(std::span<const std::byte> payload) {
         if (auto checked = detail::check_payload<T>(payload.data(), payload.size()); !checked)
             return std::move(checked).error();
@@ -436,17 +437,16 @@ public:
     [[nodiscard]] const T& head() const noexcept { return *head_; }
     [[nodiscard]] const T& operator*() const noexcept { return *head_; }
     [[nodiscard]] const T* operator->() const noexcept { return head_; }
-    /// The head, read once. A payload of another process can change while it is looked at, if that
-    /// process is hostile or broken: a number that is checked and then used has to come from one
-    /// copy.
+    /// Returns a copy of the head, read once. A hostile or broken process can change its payload at
+    /// any time: a number must be checked and used from the same copy.
     [[nodiscard]] T copy_head() const noexcept {
         T copy = *head_;
-        // Nor may the compiler read the payload again where the copy is used.
+        // The compiler must not read the payload again where the copy is used.
         std::atomic_signal_fence(std::memory_order_seq_cst);
         return copy;
     }
-    /// The trailing array; empty for types without one. Its length is the payload's, which no other
-    /// process can change.
+    /// Returns the trailing array; empty for types without one. Its length is that of the payload,
+    /// which no other process can change.
     [[nodiscard]] std::span<const Tail<T>> tail() const noexcept { return tail_; }
 
 private:
@@ -462,13 +462,13 @@ private:
 template <Type T>
 struct Checked {};
 
-/// A payload under construction, seen as a plain type. Valid as long as the payload's memory.
+/// A plain type under construction in a payload. Valid as long as the payload's memory.
 template <Type T>
 class Mut {
 public:
-    /// Looks at `payload`, of a length from `payload_size`, as a `T`, and zeroes the gap between
-    /// head and trailing array. Head and array keep the bytes that are there, which may be those of
-    /// an earlier sample.
+    /// Uses `payload`, whose length comes from `payload_size`, as a `T`, and zeroes the gap between
+    /// head and trailing array. Head and array keep their bytes, which may be those of an earlier
+    /// sample.
     [[nodiscard]] static Result<Mut> from(std::span<std::byte> payload) {
         if (auto checked = detail::check_payload<T>(payload.data(), payload.size()); !checked)
             return std::move(checked).error();
@@ -495,14 +495,15 @@ private:
     std::span<Tail<T>> tail_;
 };
 
-/// The text in a zero-terminated field of fixed size; all of it if no zero ends it.
+/// Returns the text in a zero-terminated field of fixed size; the whole field if it has no zero
+/// byte.
 template <std::size_t N>
 [[nodiscard]] std::string_view fixed_text(const char (&field)[N]) noexcept {
     const std::string_view all(field, N);
     return all.substr(0, all.find('\0'));
 }
 
-/// Puts `text`, of at most `N - 1` bytes, into a field and fills the rest with zeros.
+/// Copies `text`, of at most `N - 1` bytes, into a field and fills the rest with zeros.
 template <std::size_t N>
 [[nodiscard]] Result<void> set_fixed_text(char (&field)[N], std::string_view text) {
     if (text.size() >= N) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Point clouds, described as in ROS's `sensor_msgs/PointCloud2`. Their points by type:
-/// `driveline/points.hpp`.
+/// Point clouds, described as in ROS's `sensor_msgs/PointCloud2`. For points as values of a type,
+/// see `driveline/points.hpp`.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +22,18 @@ struct PointField {
     std::uint32_t offset;
     /// A `Datatype`'s number.
     std::uint32_t datatype;
-    /// Number of elements. 0 is read as 1: drivers of ROS leave it out.
+    /// Number of elements. 0 is read as 1, because some ROS drivers leave it unset.
     std::uint32_t count;
 };
 DRIVELINE_PLAIN(PointField, "driveline/PointField", name, offset, datatype, count);
 
-/// Most fields that a point may have.
+/// Maximum number of fields of a point.
 inline constexpr std::size_t max_point_fields = 16;
 
 /// Head of a point cloud; the points follow as `data`. Values are little endian.
 ///
-/// Read it through `CloudView`, write it through `CloudMut`: they check that the numbers fit the
-/// data.
+/// Read it through `CloudView` and write it through `CloudMut`, which check it against the size of
+/// the data.
 struct PointCloud {
     Header header;
     /// Rows: 1 for a list of points, more for a grid in the sensor's order.
@@ -46,9 +46,9 @@ struct PointCloud {
     std::uint32_t row_step;
     /// 0 if points may have NaN coordinates, anything else if none has.
     std::uint32_t is_dense;
-    /// How many of `fields` are in use.
+    /// Number of used entries of `fields`.
     std::uint32_t field_count;
-    /// What a point consists of; unused entries are zero.
+    /// Fields of a point; unused entries are zero.
     PointField fields[max_point_fields];
 };
 DRIVELINE_PLAIN_WITH_TAIL(PointCloud, "driveline/PointCloud", std::uint8_t, data, header, height,
@@ -154,14 +154,14 @@ inline Result<void> check_cloud(const PointCloud& cloud, std::size_t data_size) 
 
 }  // namespace detail
 
-/// A point cloud whose numbers fit its data. Valid as long as the payload; copying it copies no
-/// points.
+/// A point cloud that was checked against the size of its data. Valid as long as the payload;
+/// copying it copies no points.
 ///
-/// The head was copied before it was checked: whatever another process writes into the payload
-/// afterwards, points and fields stay inside it. Only the points' values can change.
+/// The head was copied before it was checked. Even if another process writes into the payload
+/// afterwards, points and fields stay inside it; only the points' values can change.
 class CloudView {
 public:
-    /// Looks at a payload as a point cloud; fails if its numbers do not fit its data.
+    /// Reads a payload as a point cloud. Fails if the head does not fit the size of the data.
     [[nodiscard]] static Result<CloudView> from(plain::Ref<PointCloud> payload) {
         PointCloud head = payload.copy_head();
         if (auto checked = detail::check_cloud(head, payload.tail().size()); !checked)
@@ -176,7 +176,7 @@ public:
         return from(*ref);
     }
 
-    /// The copy of the head; it lives as long as this view.
+    /// Returns the copy of the head; it lives as long as this view.
     [[nodiscard]] const PointCloud& head() const& noexcept { return head_; }
     [[nodiscard]] PointCloud head() && noexcept { return head_; }
     [[nodiscard]] const Header& header() const& noexcept { return head_.header; }
@@ -185,8 +185,8 @@ public:
     [[nodiscard]] std::size_t size() const noexcept {
         return std::size_t{head_.width} * head_.height;
     }
-    /// What a point consists of, as long as this view lives. Names are zero-terminated, datatypes
-    /// known, and counts at least 1.
+    /// Returns the fields of a point; valid as long as this view. Names are zero-terminated,
+    /// datatypes are known, and counts are at least 1.
     [[nodiscard]] std::span<const PointField> fields() const& noexcept {
         return std::span(head_.fields).first(head_.field_count);
     }

@@ -65,7 +65,7 @@ inline std::string describe(const PointField& field) {
                     field.count, field.offset);
 }
 
-/// `remedy`: empty, or what to do, after a semicolon.
+/// `remedy`: empty, or a remedy that is put after a semicolon.
 inline Error wrong_field(const CloudView& cloud, const PointMember& expected,
                          const PointField* found, std::string_view remedy) {
     std::string all;
@@ -77,7 +77,7 @@ inline Error wrong_field(const CloudView& cloud, const PointMember& expected,
                  "; the cloud's fields are " + all + std::string(remedy)};
 }
 
-/// The cloud's field for a member, by name.
+/// Returns the cloud's field for a member, by name.
 inline const PointField* find_field(const CloudView& cloud, std::string_view name) {
     for (const PointField& field : cloud.fields()) {
         if (plain::fixed_text(field.name) == name) return &field;
@@ -89,14 +89,14 @@ inline const PointField* find_field(const CloudView& cloud, std::string_view nam
     return nullptr;
 }
 
-/// Whether values of the field can be copied into the member.
+/// Returns true if values of the field can be copied into the member.
 inline bool same_values(const PointMember& member, const PointField& field) {
     const auto type = datatype_from_number(field.datatype);
     if (!type || field.count != member.count) return false;
     return *type == member.datatype || (is_packed_colour(member.name) && size_of(*type) == 4);
 }
 
-/// Whether the points follow each other without gaps at these distances.
+/// Returns true if points at these distances follow each other without gaps.
 inline bool one_piece(const PointCloud& head, std::size_t size) {
     return head.point_step == size &&
            (head.height <= 1 || head.row_step == std::uint64_t{head.width} * size);
@@ -104,9 +104,10 @@ inline bool one_piece(const PointCloud& head, std::size_t size) {
 
 }  // namespace detail
 
-/// The points of a cloud in place, as an array of `P`; valid as long as the cloud's payload. The
-/// cloud may have more fields than `P`. Fails naming the field that lies elsewhere or is of another
-/// type, or if points or rows are further apart than `P` is large; `points` reads such clouds.
+/// Returns the points of a cloud in place, as an array of `P`; valid as long as the cloud's
+/// payload. The cloud may have more fields than `P`. Fails, naming the field, if a field has
+/// another offset or type; fails if points or rows are further apart than the size of `P`. `points`
+/// reads such clouds.
 template <Point P>
 [[nodiscard]] Result<std::span<const P>> point_span(const CloudView& cloud) {
     const auto& members = detail::point_fields<P>();
@@ -133,14 +134,14 @@ template <Point P>
     return std::span<const P>(reinterpret_cast<const P*>(first), cloud.size());
 }
 
-/// The points of a cloud of any layout: each is put together when it is asked for, field by field,
-/// by name. Valid as long as the cloud's payload. Members of `P` that are no fields have the values
-/// of a `P{}`. Reading allocates nothing.
+/// Points of a cloud of any layout. Each access copies the fields of one point, by name, into a
+/// `P`. Valid as long as the cloud's payload. Members of `P` without a field have the values of a
+/// `P{}`. Reading does not allocate.
 template <Point P>
 class Points {
 public:
-    /// Fails naming the field that the cloud lacks or has as another type; values are not
-    /// converted.
+    /// Fails, naming the field, if the cloud lacks the field or has it with another type; values
+    /// are not converted.
     [[nodiscard]] static Result<Points> from(const CloudView& cloud) {
         const auto& members = detail::point_fields<P>();
         if (!members) return members.error();
@@ -166,12 +167,12 @@ public:
     /// Points in a row.
     [[nodiscard]] std::size_t width() const noexcept { return width_; }
 
-    /// Point number `index`, row by row; only below `size()`.
+    /// Returns point number `index`, row by row; `index` must be less than `size()`.
     [[nodiscard]] P operator[](std::size_t index) const noexcept {
         const std::size_t row = index / width_;
         return read(first_ + row * row_step_ + (index - row * width_) * point_step_);
     }
-    /// The point of a grid; only below the cloud's height and width.
+    /// Returns a point of a grid; row and column must be less than the cloud's height and width.
     [[nodiscard]] P at(std::size_t row, std::size_t column) const noexcept {
         return read(first_ + row * row_step_ + column * point_step_);
     }
@@ -236,8 +237,8 @@ private:
 
     Points() noexcept = default;
 
-    /// Neighbours that stay neighbours are copied together. At most as many pieces as a cloud has
-    /// fields.
+    /// Adjacent fields that are also adjacent in the cloud are copied together. There are at most
+    /// as many pieces as fields of a cloud.
     void add(const PointField& field, const detail::PointMember& member) noexcept {
         const std::size_t size = member.end() - member.offset;
         if (piece_count_ > 0) {
@@ -267,7 +268,7 @@ private:
     std::size_t piece_count_ = 0;
 };
 
-/// The points of a cloud as values of type `P`, whatever lies between them: see `Points`.
+/// Returns the points of a cloud of any layout as values of type `P`: see `Points`.
 template <Point P>
 [[nodiscard]] Result<Points<P>> points(const CloudView& cloud) {
     return Points<P>::from(cloud);
@@ -287,16 +288,17 @@ template <Point P>
 template <Point P>
 class CloudMut {
 public:
-    /// Length of the payload of `count` points, in bytes: what to loan from a publisher of bytes.
-    /// `Output<PointCloud>::loan` takes `count * sizeof(P)`.
+    /// Returns the length of the payload of `count` points, in bytes: the argument for the loan of
+    /// a publisher of bytes. `Output<PointCloud>::loan` takes `count * sizeof(P)`.
     [[nodiscard]] static Result<std::size_t> payload_size(std::size_t count) {
         const bool fits = count <= SIZE_MAX / sizeof(P);
         return plain::payload_size<PointCloud>(fits ? count * sizeof(P) : SIZE_MAX);
     }
 
     /// Writes the head of a cloud of `height` rows of `width` points into a payload of at least
-    /// `payload_size`. The points keep what was there; `is_dense` is 0. Fails if the payload is too
-    /// short, or the point type has bytes that no field explains.
+    /// `payload_size`. The bytes of the points are left as they are; `is_dense` is 0. Fails if the
+    /// payload is too short, or if the point type has bytes that belong to no field and are no
+    /// padding.
     [[nodiscard]] static Result<CloudMut> from(plain::Mut<PointCloud> payload, const Header& header,
                                                std::uint32_t width, std::uint32_t height = 1) {
         const auto& members = detail::point_fields<P>();
@@ -306,7 +308,7 @@ public:
         head.height = height;
         head.width = width;
         head.point_step = sizeof(P);
-        // Rows of more than 4 GiB come out too short here and are refused as such.
+        // A row of more than 4 GiB gets a wrong, shorter length here and is then refused.
         head.row_step = static_cast<std::uint32_t>(std::uint64_t{width} * sizeof(P));
         for (const detail::PointMember& field : *members) {
             PointField& entry = head.fields[head.field_count++];
@@ -344,7 +346,7 @@ private:
         : payload_(payload), count_(count) {}
 
     plain::Mut<PointCloud> payload_;
-    /// What was checked.
+    /// Head and points, already checked.
     std::size_t count_;
 };
 

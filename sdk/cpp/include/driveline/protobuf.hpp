@@ -105,8 +105,8 @@ template <Type T>
     return T::descriptor()->full_name();
 }
 
-/// What publishers and subscriptions ask for (`driveline/payload.hpp`, which does not need
-/// libprotobuf).
+/// Used by publishers and subscriptions through `driveline/payload.hpp`, which does not need
+/// libprotobuf.
 template <class T>
 struct Identity;
 
@@ -114,7 +114,7 @@ template <Type T>
 struct Identity<T> {
     [[nodiscard]] static const std::string& name() { return protobuf::name<T>(); }
     [[nodiscard]] static const std::string& definition() { return protobuf::definition<T>(); }
-    /// Of the headers that the message was compiled with.
+    /// Version of the headers that the message was compiled with.
     [[nodiscard]] static constexpr int library_version() noexcept {
         return GOOGLE_PROTOBUF_VERSION;
     }

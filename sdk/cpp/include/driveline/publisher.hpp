@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The sending end of a topic.
+/// Publisher of a topic.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ class Client;
 template <class Response>
 class Responder;
 
-/// Memory for one payload, not visible to others until it is published; released if it is not.
-/// Move-only; one thread at a time. Its content is that of an earlier sample: write all of it.
-/// Empty after `publish`.
+/// Memory for one payload. Other threads and processes cannot see it until it is published.
+/// Move-only; one thread at a time. It still contains bytes of an earlier sample, so write every
+/// byte. Empty after `publish`; if it is not published, its destructor releases the memory.
 template <class T>
 class [[nodiscard]] Loan {
     static_assert(payload::Loanable<T>,
@@ -40,7 +40,7 @@ class [[nodiscard]] Loan {
                   "types and Bytes");
 
 public:
-    /// Whether it is neither published nor moved from. The other functions need it to be.
+    /// Returns true if it was neither published nor moved from; the other functions need that.
     [[nodiscard]] explicit operator bool() const noexcept { return handle_.get() != nullptr; }
 
     /// The whole payload.
@@ -64,8 +64,8 @@ public:
         }
     }
 
-    /// When the data was measured. Counts only at a source: what descends from other samples
-    /// inherits their times.
+    /// Sets the time at which the data was measured. It has an effect only at a source: samples
+    /// that descend from others inherit the times of those.
     void set_source_time(MonotonicTime time) noexcept {
         dl_loan_set_source_time(handle_.get(), to_ns(time));
     }
@@ -118,20 +118,20 @@ private:
     std::span<std::byte> bytes_;
 };
 
-/// Memory for one image, with its head written; the pixels are yours to write.
+/// Memory for one image. Its head is written already; write the pixels.
 class [[nodiscard]] ImageLoan : public Loan<Image> {
 public:
-    /// Rows and pixels, to be written; not from a loan that is empty.
+    /// Returns the rows and pixels for writing. The loan must not be empty.
     [[nodiscard]] const ImageMut& image() const noexcept { return image_; }
-    /// A `cv::Mat` over the loan's memory: what is drawn into it is published. Empty if the loan
-    /// is. Include `driveline/opencv.hpp`.
+    /// Returns a `cv::Mat` over the loan's memory: pixels that are drawn into it are published.
+    /// Empty if the loan is empty. Include `driveline/opencv.hpp`.
     template <class Self = ImageLoan>
     [[nodiscard]] auto mat() const {
         using Mat = decltype(view(static_cast<const Self*>(this)->image()));
         return *this ? view(static_cast<const Self*>(this)->image()) : Mat();
     }
 
-    // Would cut rows off that the head promises.
+    // Deleted: it would cut rows that the head announces.
     void shrink(std::size_t) = delete;
 
 private:
@@ -146,9 +146,9 @@ private:
 
 namespace detail {
 
-/// What the C library does with objects of this library, which are values of type
-/// `std::shared_ptr<const T>`. Other libraries see the `T` only: these functions are the only ones
-/// that touch the pointer.
+/// Functions by which the C library handles objects of this library, which are values of type
+/// `std::shared_ptr<const T>`. Only these functions use the pointer; other libraries see only the
+/// `T`.
 template <class T>
 struct ObjectType {
     using Shared = std::shared_ptr<const T>;
@@ -215,24 +215,24 @@ struct ObjectType {
 
 }  // namespace detail
 
-/// What publishers and outputs have in common. Any thread; calls from several threads follow one
+/// Functions of publishers and outputs. Any thread; calls from several threads are made one after
 /// another.
 template <class T>
 class PublisherBase {
 public:
-    /// Plain types: memory for a message with `tail_count` elements in its trailing array. Neither
-    /// blocks nor allocates.
+    /// Plain types: returns memory for a message with `tail_count` elements in its trailing array.
+    /// Neither blocks nor allocates.
     [[nodiscard]] Result<Loan<T>> loan(std::size_t tail_count = 0) const requires plain::Type<T> {
         auto size = plain::payload_size<T>(tail_count);
         if (!size) return std::move(size).error();
         return Loan<T>::take(publisher(), *size);
     }
-    /// Bytes: memory for `size` bytes.
+    /// Bytes: returns memory for `size` bytes.
     [[nodiscard]] Result<Loan<T>> loan(std::size_t size) const requires payload::Opaque<T> {
         return Loan<T>::take(publisher(), size);
     }
-    /// Images: memory for an image without gaps between its rows, with its head written. The pixels
-    /// are yours to write.
+    /// Images: returns memory for an image without gaps between its rows. The head is written
+    /// already; write the pixels.
     [[nodiscard]] Result<ImageLoan> loan(
         std::uint32_t width, std::uint32_t height, Encoding encoding,
         const Header& header = {}) const requires std::is_same_v<T, Image> {
@@ -265,9 +265,9 @@ public:
         return publish(std::move(*made));
     }
 
-    /// Protobuf and objects: publishes a value, which must not be changed any more. Subscriptions
-    /// of this process get the pointer; a protobuf message is serialised once for readers outside,
-    /// if there is one. `source_time`: time of measurement, at a source.
+    /// Protobuf and objects: publishes a value, which must not be changed afterwards. Subscriptions
+    /// of this process get the pointer. A protobuf message is serialised once for readers in other
+    /// processes, if there are any. `source_time`: time of measurement, at a source.
     Result<std::uint64_t> publish(
         std::shared_ptr<const T> value,
         std::optional<MonotonicTime> source_time = {}) const requires payload::Value<T> {
@@ -292,32 +292,33 @@ public:
         return publish(std::make_shared<const T>(std::move(value)), source_time);
     }
 
-    /// Number of subscriptions that are matched now.
+    /// Returns the number of matched subscriptions.
     [[nodiscard]] std::size_t matched() const noexcept { return dl_publisher_matched(publisher()); }
 
     struct Stats {
-        /// Samples published.
+        /// Number of published samples.
         std::uint64_t published = 0;
-        /// Unread samples inside the process that gave way to newer ones, over all subscriptions.
+        /// Number of unread samples in the process that newer ones replaced, over all
+        /// subscriptions.
         std::uint64_t overwritten = 0;
-        /// Values that were serialised for readers outside.
+        /// Number of values that were serialised for readers in other processes.
         std::uint64_t serialised = 0;
-        /// Periods of the offered deadline that ended without a sample, from the first one on.
+        /// Number of periods of the offered deadline without a sample, since the first sample.
         std::uint64_t deadlines_missed = 0;
     };
-    /// Counters since creation.
+    /// Returns the counters since creation.
     [[nodiscard]] Stats stats() const noexcept {
         auto c = detail::sized<dl_publisher_stats>();
         if (dl_publisher_get_stats(publisher(), &c) != DL_OK) return {};
         return {c.published, c.overwritten, c.serialised, c.deadlines_missed};
     }
 
-    /// The next event, if any.
+    /// Returns the next event, if there is one.
     [[nodiscard]] std::optional<Event> poll_event() const {
         return detail::next_event<dl_publisher>(&dl_publisher_poll_event, publisher());
     }
 
-    /// A sign of life for `Liveliness::manual_by_topic`; publishing is one too.
+    /// Asserts liveliness for `Liveliness::manual_by_topic`; publishing asserts it as well.
     void assert_liveliness() const noexcept { dl_publisher_assert_liveliness(publisher()); }
 
 protected:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A value or an error, without exceptions; `std::expected` is not in C++20.
+/// A value or an error, without exceptions. C++20 has no `std::expected`.
 ///
 /// ```cpp
 /// auto loan = output.loan(640, 480, driveline::Encoding::mono8);
@@ -22,9 +22,9 @@
 
 namespace driveline {
 
-/// What went wrong, and what to do about it.
+/// Description of a failure, with the remedy.
 struct [[nodiscard]] Error {
-    /// A sentence for people.
+    /// Text for users.
     std::string message;
     /// Status of the C library; 0 if the error was found in the C++ headers.
     std::int32_t status = 0;
@@ -40,19 +40,19 @@ public:
     [[nodiscard]] bool has_value() const noexcept { return content_.index() == 0; }
     explicit operator bool() const noexcept { return has_value(); }
 
-    /// The value; only if there is one.
+    /// Returns the value. There must be one.
     [[nodiscard]] T& operator*() & noexcept { return *std::get_if<0>(&content_); }
     [[nodiscard]] const T& operator*() const& noexcept { return *std::get_if<0>(&content_); }
     [[nodiscard]] T&& operator*() && noexcept { return std::move(*std::get_if<0>(&content_)); }
     [[nodiscard]] T* operator->() noexcept { return std::get_if<0>(&content_); }
     [[nodiscard]] const T* operator->() const noexcept { return std::get_if<0>(&content_); }
 
-    /// The error; only if there is no value.
+    /// Returns the error. There must be no value.
     [[nodiscard]] const Error& error() const& noexcept { return *std::get_if<1>(&content_); }
     [[nodiscard]] Error&& error() && noexcept { return std::move(*std::get_if<1>(&content_)); }
 
-    /// The value. For start-up code, not where samples are handled: throws `std::runtime_error`
-    /// with the error's message if there is none.
+    /// Returns the value. Throws `std::runtime_error` with the error's message if there is none:
+    /// use it in start-up code, not for samples.
     T& value() & {
         require();
         return **this;
@@ -80,7 +80,7 @@ class [[nodiscard]] Result<void> {
 public:
     Result() noexcept = default;
     Result(Error error) : error_(std::move(error)) {}
-    /// Whether there is a value, without it: `return output.publish(...);`.
+    /// Success or failure of a result, without its value: `return output.publish(...);`.
     template <class T>
     requires(!std::is_void_v<T>) Result(Result<T> other)
         : error_(other ? std::nullopt : std::optional<Error>(std::move(other).error())) {}
@@ -88,11 +88,12 @@ public:
     [[nodiscard]] bool has_value() const noexcept { return !error_.has_value(); }
     explicit operator bool() const noexcept { return has_value(); }
 
-    /// The error; only if there is one.
+    /// Returns the error. There must be one.
     [[nodiscard]] const Error& error() const& noexcept { return *error_; }
     [[nodiscard]] Error&& error() && noexcept { return std::move(*error_); }
 
-    /// For start-up code: throws `std::runtime_error` with the error's message if there is one.
+    /// Throws `std::runtime_error` with the error's message if there is one: use it in start-up
+    /// code.
     void value() const {
         if (error_) throw std::runtime_error(error_->message);
     }

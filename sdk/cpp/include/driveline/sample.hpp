@@ -34,9 +34,9 @@ namespace testing {
 class ComponentTest;
 }
 
-/// A source that a sample descends from, and where its age went:
-/// `publish_time - source_oldest = communication + computation + idle`. Each may be negative where
-/// data came from another host whose clock is known no better, or where a source time lies ahead.
+/// A source that a sample descends from, and the parts of the age of its data: `publish_time -
+/// source_oldest = communication + computation + idle`. Each part may be negative if data came from
+/// another host whose clock is not known more exactly, or if a source time lies in the future.
 struct Origin {
     /// See `topic_id()`.
     std::uint64_t topic_id = 0;
@@ -50,18 +50,18 @@ struct Origin {
     std::chrono::nanoseconds idle{0};
 };
 
-/// What travels with a sample besides the payload. Times are those of the publisher's host.
+/// Metadata of a sample. Times are those of the publisher's host.
 struct SampleHeader {
     /// 1 for a publisher's first sample, then one more each.
     std::uint64_t sequence = 0;
     MonotonicTime publish_time;
-    /// The publisher's wall clock minus its monotonic clock at that time.
+    /// `CLOCK_REALTIME - CLOCK_MONOTONIC` of the publisher's host at that time.
     std::chrono::nanoseconds wall_offset{0};
-    /// Shared by everything that descends from one source sample; never 0.
+    /// The same for all samples that descend from one source sample; never 0.
     std::uint64_t trace_id = 0;
-    /// XXH3-64 of the payload, where the topic asks for it.
+    /// XXH3-64 of the payload, if the topic requests checksums.
     std::optional<std::uint64_t> checksum;
-    /// How many samples of this publisher were missed since the one before this.
+    /// Number of samples of this publisher that were missed since the previous sample.
     std::uint64_t missed = 0;
     /// Number of entries of `Sample::origin()`.
     std::size_t origin_count = 0;
@@ -95,7 +95,7 @@ namespace detail {
                                       " cannot be read: " + reason);
 }
 
-/// How a `T` is reached in a sample.
+/// Access to a `T` in a sample.
 template <class T>
 class Content;
 
@@ -178,7 +178,7 @@ public:
         auto c = sized<dl_shared_object>();
         if (auto done = checked(dl_sample_share(sample, type_identity<T>().c_str(), &c)); !done)
             return std::move(done).error();
-        // The publisher's library takes its own apart.
+        // The library of the publisher destroys its own object.
         return std::shared_ptr<const T>(
             static_cast<const T*>(c.value),
             [drop = c.drop, owner = c.owner](const T*) { drop(owner); });
@@ -190,7 +190,7 @@ private:
 
     /// In the sample or in `decoded_`.
     const T* value_;
-    /// What this library made of bytes.
+    /// Value that this library has decoded from bytes.
     std::shared_ptr<const T> decoded_;
 
     [[nodiscard]] static Result<Content> decoded(const dl_sample* sample) {
@@ -218,14 +218,14 @@ private:
 
 }  // namespace detail
 
-/// One received message. Immutable; move-only; any thread. Holding it keeps its memory: a
-/// subscription may hold `SubscriptionOptions::max_held` at once. Everything that it gives a
-/// reference or a span to lives as long as it.
+/// One received message. Immutable; move-only; any thread. It keeps its memory while it exists: a
+/// subscription may hold `SubscriptionOptions::max_held` samples at a time. References and spans
+/// that it returns are valid as long as the sample.
 template <class T>
 class [[nodiscard]] Sample {
 public:
-    /// The message; of plain types the head: of images and point clouds a checked copy, of others
-    /// where it lies.
+    /// Returns the message. For plain types this is the head: a checked copy for images and point
+    /// clouds, in place for others.
     [[nodiscard]] const T& operator*() const noexcept requires(!payload::Opaque<T>) {
         return content_.value();
     }
@@ -237,12 +237,12 @@ public:
     [[nodiscard]] auto ref() const noexcept requires plain::Type<T> { return content_.ref; }
     /// Plain types: the trailing array.
     [[nodiscard]] auto tail() const noexcept requires plain::Type<T> { return content_.ref.tail(); }
-    /// The payload's bytes, where they lie.
+    /// Returns the payload's bytes, in place.
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept requires payload::Opaque<T> {
         return content_.bytes;
     }
-    /// Protobuf and objects: the value with an owner of its own: it may outlive the sample and then
-    /// no longer counts as held. Allocates; fails only without memory.
+    /// Protobuf and objects: returns the value with its own owner. It may outlive the sample, and
+    /// then no longer counts as held. Allocates; fails only if memory is exhausted.
     [[nodiscard]] Result<std::shared_ptr<const T>> shared() const requires payload::Value<T> {
         return content_.shared(handle_.get());
     }
@@ -275,10 +275,11 @@ public:
         return header;
     }
     [[nodiscard]] std::uint64_t sequence() const { return header().sequence; }
-    /// How many samples of this publisher were missed since the one before this.
+    /// Returns the number of samples of this publisher that were missed since the previous sample.
     [[nodiscard]] std::uint64_t missed() const { return header().missed; }
 
-    /// One of the sources that the sample descends from; `index` is below `header().origin_count`.
+    /// Returns a source that the sample descends from; `index` must be less than
+    /// `header().origin_count`.
     [[nodiscard]] Result<Origin> origin(std::size_t index) const {
         auto c = detail::sized<dl_origin>();
         if (auto done = detail::checked(dl_sample_get_origin(handle_.get(), index, &c)); !done)
@@ -292,8 +293,8 @@ public:
                       ns(c.idle_ns)};
     }
 
-    /// A second handle to the same message; copies no payload, and counts as held once with this
-    /// one.
+    /// Returns a second handle to the same message. Copies no payload; both handles together count
+    /// as one held sample.
     [[nodiscard]] Result<Sample> clone() const {
         detail::SampleHandle second;
         if (auto done = detail::checked(dl_sample_clone(handle_.get(), second.place())); !done)

@@ -37,16 +37,16 @@ template <class Request, class Response>
 class Service;
 
 struct ClientOptions {
-    /// As the server has it: `process` or `host`.
+    /// Reach of the server: `process` or `host`.
     Reach reach = Reach::process;
-    /// Longest request, in bytes; 0 means 4096.
+    /// Maximum length of a request, in bytes; 0 means 4096.
     std::size_t max_request = 4096;
-    /// How many responses may be held, at most 64; 0 means 1. At host reach the server reserves
-    /// memory for `max(pending, 2) + 2 * pending + 4` responses of its `max_response`: eight for 1.
-    /// If it grants access to users, `3 * pending` instead of `2 * pending`; to anyone,
-    /// `5 * pending`.
+    /// Maximum number of calls in flight, and of held responses; at most 64, 0 means 1. At host
+    /// reach the server reserves memory for `max(pending, 2) + 2 * pending + 4` responses of its
+    /// `max_response`: eight if `pending` is 1. If the server grants access to listed users,
+    /// replace `2 * pending` by `3 * pending`; if to anyone, by `5 * pending`.
     std::uint32_t pending = 1;
-    /// Whose servers are believed at host reach, and who may read requests.
+    /// Users whose servers are accepted at host reach, and that may read requests.
     Access access = Access::own_user;
     /// User ids for `Access::users`.
     std::vector<std::uint32_t> users = {};
@@ -55,17 +55,17 @@ struct ClientOptions {
 struct ServiceOptions {
     /// `process` or `host`.
     Reach reach = Reach::process;
-    /// Longest response, in bytes; 0 means 65536. Reserved several times when a client's first
-    /// request is taken.
+    /// Maximum length of a response, in bytes; 0 means 65536. The server reserves this memory
+    /// several times when it takes the first request of a client.
     std::size_t max_response = 64 * 1024;
-    /// Maximum number of clients served at a time, at most 256; 0 means 8. Others are refused with
-    /// a text.
+    /// Maximum number of clients served at a time, at most 256; 0 means 8. Further clients are
+    /// refused and get the reason.
     std::uint32_t max_clients = 8;
     /// Maximum number of calls in flight of one client, at most 64; 0 means 8.
     std::uint32_t max_pending = 8;
-    /// How many requests of one client may be held, at most 8; 0 means 2.
+    /// Maximum number of held requests of one client, at most 8; 0 means 2.
     std::uint32_t max_held = 2;
-    /// Who may call at host reach.
+    /// Users that may call at host reach.
     Access access = Access::own_user;
     /// User ids for `Access::users`.
     std::vector<std::uint32_t> users = {};
@@ -111,7 +111,7 @@ template <class Request, class Response>
 concept ServiceTypes = payload::Opaque<Request>
 == payload::Opaque<Response>;
 
-/// A copy of `bytes`, in a loan of theirs or the error that there is none.
+/// Returns a copy of `bytes` in a loan, or the error of the loan.
 [[nodiscard]] inline Result<Loan<Bytes>> filled(Result<Loan<Bytes>> loan,
                                                 std::span<const std::byte> bytes) {
     if (loan) std::copy(bytes.begin(), bytes.end(), loan->bytes().begin());
@@ -120,16 +120,16 @@ concept ServiceTypes = payload::Opaque<Request>
 
 }  // namespace detail
 
-/// Asks the one server of a service; made by `Node::client`. Move-only; one thread at a time.
-/// Responses outlive it. A call allocates, makes system calls, and waits at most for its time-out:
-/// it is for threads that may wait.
+/// Sends requests to the only server of a service; made by `Node::client`. Move-only; one thread at
+/// a time. Responses outlive it. A call allocates, makes system calls and blocks until its time-out
+/// at most, so call only on threads that may block.
 template <class Request, class Response>
 class [[nodiscard]] Client {
     static_assert(detail::ServiceTypes<Request, Response>,
                   "requests and responses are both Bytes, or neither is");
 
 public:
-    /// Blocks until exactly one server is there (true) or the time is over (false).
+    /// Blocks until exactly one server exists (true) or the time-out has passed (false).
     [[nodiscard]] Result<bool> wait_for_server(std::chrono::nanoseconds timeout) {
         int ready = 0;
         auto done = detail::checked(
@@ -150,7 +150,7 @@ public:
         return loan_of(size);
     }
 
-    /// Sends a request and blocks until its response is there, at most `timeout`. The loan is empty
+    /// Sends a request and blocks until the response arrives, at most `timeout`. The loan is empty
     /// afterwards.
     ///
     /// The error's status is `DL_ERROR_NO_SERVER`, `_SERVER_BUSY`, `_TIMED_OUT`, `_PEER_GONE`,
@@ -182,7 +182,7 @@ public:
         if (!made) return std::move(made).error();
         return call(std::move(*made), timeout);
     }
-    /// Protobuf and objects: sends a value, which must not be changed any more.
+    /// Protobuf and objects: sends a value, which must not be changed afterwards.
     [[nodiscard]] Result<Sample<Response>> call(
         std::shared_ptr<const Request> request,
         std::chrono::nanoseconds timeout) requires payload::Value<Request> {
@@ -199,8 +199,8 @@ public:
         return call(std::make_shared<const Request>(std::move(request)), timeout);
     }
 
-    /// After a call that timed out or lost its server: whether the server had taken the request,
-    /// and may have executed it.
+    /// Returns true if the server had taken the request of a call that timed out or lost its
+    /// server: the server may have executed it.
     [[nodiscard]] bool was_taken() const noexcept { return was_taken_ != 0; }
 
 private:
@@ -220,7 +220,7 @@ private:
         detail::SampleHandle response;
         int was_taken = 0;
         auto done = detail::checked(calling(response.place(), &was_taken));
-        // Who is turned away because another thread calls leaves that thread's result alone.
+        // If the call is refused because another thread is in a call, that thread's result is kept.
         if (done || done.error().status != DL_ERROR_BUSY) was_taken_ = was_taken;
         if (!done) return std::move(done).error();
         return Sample<Response>::adopt(std::move(response));
@@ -230,12 +230,12 @@ private:
     int was_taken_ = 0;
 };
 
-/// Answers one request, once: now or later, on any thread. Move-only. If it is dropped, the client
-/// gets an error: there is no answer. Answering does not wait.
+/// Answers one request, once: now or later, on any thread. Move-only. If it is dropped without an
+/// answer, the client gets an error. Answering does not block.
 template <class Response>
 class [[nodiscard]] Responder {
 public:
-    /// Whether the request is still to be answered.
+    /// Returns true if the request is not answered yet.
     [[nodiscard]] explicit operator bool() const noexcept { return handle_.get() != nullptr; }
 
     /// Plain types: memory for a response with `tail_count` elements in its trailing array, written
@@ -271,7 +271,7 @@ public:
         if (!made) return std::move(made).error();
         return send(std::move(*made));
     }
-    /// Protobuf and objects: answers with a value, which must not be changed any more.
+    /// Protobuf and objects: answers with a value, which must not be changed afterwards.
     Result<void> send(std::shared_ptr<const Response> response) requires payload::Value<Response> {
         if (!response) return detail::error(DL_ERROR_ARGUMENT, "the response is a null pointer");
         auto object = std::make_unique<std::shared_ptr<const Response>>(std::move(response));
@@ -282,12 +282,12 @@ public:
         return send(std::make_shared<const Response>(std::move(response)));
     }
 
-    /// Says no; the client gets the text, cut to 1024 bytes.
+    /// Refuses the request. The client gets the text, cut to 1024 bytes.
     Result<void> refuse(const std::string& reason) {
         return detail::checked(dl_responder_refuse(handle_.place(), detail::shown(reason).c_str()));
     }
 
-    /// Node of the client that asks, as it calls itself.
+    /// Returns the name of the client's node, as the client reports it.
     [[nodiscard]] std::string client() const {
         const dl_text text = dl_responder_client(handle_.get());
         return std::string(text.data, text.len);
@@ -318,7 +318,7 @@ class [[nodiscard]] Service {
                   "requests and responses are both Bytes, or neither is");
 
 public:
-    /// A request and what answers it.
+    /// A request and its responder.
     struct Call {
         Sample<Request> request;
         Responder<Response> responder;
@@ -347,11 +347,12 @@ public:
         return std::optional<Call>(Call{std::move(*request), std::move(responder)});
     }
 
-    /// Blocks until something comes that may be a request (true) or the time is over (false).
+    /// Blocks until a sample that may be a request arrives (true) or the time-out has passed
+    /// (false).
     [[nodiscard]] Result<bool> wait(std::chrono::nanoseconds timeout) {
         return wait_ns(timeout.count() < 0 ? 0 : timeout.count());
     }
-    /// Blocks until something comes that may be a request.
+    /// Blocks until a sample that may be a request arrives.
     [[nodiscard]] Result<bool> wait() { return wait_ns(-1); }
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The receiving end of a topic.
+/// Subscription of a topic.
 #pragma once
 
 #include <chrono>
@@ -22,25 +22,26 @@ class NodeView;
 template <class T>
 class [[nodiscard]] Subscription {
 public:
-    /// The newest unread sample, if there is any; older unread ones count as missed. Does not
-    /// block.
+    /// Returns the newest unread sample, if there is one; older unread samples count as missed.
+    /// Does not block.
     [[nodiscard]] Result<std::optional<Sample<T>>> latest() {
         return read(&dl_subscription_latest);
     }
 
-    /// The oldest unread sample, if there is any. Does not block.
+    /// Returns the oldest unread sample, if there is one. Does not block.
     [[nodiscard]] Result<std::optional<Sample<T>>> take() { return read(&dl_subscription_take); }
 
-    /// Blocks until a sample is unread (true) or the time is over (false). A sample that has
-    /// expired ends the wait as well, and the next read returns nothing: `receive` waits on.
+    /// Blocks until there is an unread sample (true) or the time-out has passed (false). An expired
+    /// sample ends the wait, too, and then the next read returns nothing; `receive` continues to
+    /// wait in this case.
     [[nodiscard]] Result<bool> wait(std::chrono::nanoseconds timeout, WaitMode mode = {}) {
         return wait_ns(timeout.count() < 0 ? 0 : timeout.count(), mode);
     }
-    /// Blocks until a sample is unread.
+    /// Blocks until there is an unread sample.
     [[nodiscard]] Result<bool> wait(WaitMode mode = {}) { return wait_ns(-1, mode); }
 
-    /// Blocks until a sample is readable, and takes the newest; nothing if the time is over.
-    /// Samples that have expired are passed over and counted.
+    /// Blocks until a sample is readable, and returns the newest; nothing if the time-out passes
+    /// first. Expired samples are skipped and counted.
     [[nodiscard]] Result<std::optional<Sample<T>>> receive(std::chrono::nanoseconds timeout,
                                                            WaitMode mode = {}) {
         return read([&](const dl_subscription* subscription, dl_sample** sample) {
@@ -60,34 +61,35 @@ public:
         return fd;
     }
 
-    /// Number of publishers that are matched now.
+    /// Returns the number of matched publishers.
     [[nodiscard]] std::size_t matched() const noexcept {
         std::size_t count = 0;
         return dl_subscription_matched(handle_.get(), &count) == DL_OK ? count : 0;
     }
 
-    /// Why it is not known how many samples a publisher of another host published after the newest
-    /// one that came.
+    /// Reason why the number of samples of a publisher of another host is unknown after the newest
+    /// sample that arrived.
     enum class Uncounted : std::uint64_t {
         none = 0,
-        /// Its host is out of reach and may come back.
+        /// The publisher's host is not reachable and may return.
         out_of_reach = 1,
-        /// Its host did not come back, or came back without it.
+        /// The publisher's host did not return, or returned without the publisher.
         host_gone = 2,
-        /// It has ended, and its last number was not announced.
+        /// The publisher has ended, and its last sequence number was not announced.
         not_announced = 3,
         /// The gateway here gave its place to another publisher.
         gave_way = 4,
-        /// The gateway here has ended, and no other brings its samples.
+        /// The gateway of this host has ended, and no other gateway carries the publisher's
+        /// samples.
         gateway_gone = 5,
     };
 
     struct Stats {
-        /// Samples read.
+        /// Number of samples read.
         std::uint64_t received = 0;
-        /// Samples that newer ones replaced before they were read.
+        /// Number of samples that newer ones replaced before they were read.
         std::uint64_t missed = 0;
-        /// Samples older than the lifespan when a read came to them.
+        /// Number of samples that were older than the lifespan when they were to be read.
         std::uint64_t expired = 0;
         /// Part of `missed` or `superseded`: replaced because the history was full, not passed over
         /// by a read of the newest.
@@ -95,27 +97,27 @@ public:
         /// As `missed`, on an input of a component that does not trigger, of which only the newest
         /// sample is wanted.
         std::uint64_t superseded = 0;
-        /// Samples whose header, checksum or index made no sense.
+        /// Number of samples with an invalid header, checksum or index.
         std::uint64_t corrupt = 0;
         /// Samples that broke what their publisher had promised at the match: without its checksum,
         /// or longer than its `max_payload`.
         std::uint64_t refused = 0;
-        /// Samples of other hosts that did not reach this one.
+        /// Number of samples of other hosts that did not reach this host.
         std::uint64_t lost_on_the_way = 0;
-        /// Samples that can be read now.
+        /// Number of samples that can be read now.
         std::uint64_t not_read = 0;
-        /// Publishers of other hosts of which it is not known how many samples they published after
-        /// the newest one that came: the sum is that of what is known. It falls when they are
-        /// reached again.
+        /// Number of publishers of other hosts that may have published further samples after the
+        /// newest one that arrived. The sum does not contain those samples. This number falls when
+        /// the publishers are reached again.
         std::uint64_t uncounted = 0;
-        /// Why, of one of them. Values that are not named here are reasons of a later release.
+        /// Reason for one of these publishers. Other values are reasons of a later release.
         Uncounted uncounted_reason = Uncounted::none;
-        /// Periods of the requested deadline that ended without a sample, from the first one on. In
-        /// no sum of samples.
+        /// Number of periods of the requested deadline without a sample, since the first sample.
+        /// Not part of the sum.
         std::uint64_t deadlines_missed = 0;
-        /// Samples that came while the component was inactive.
+        /// Number of samples that arrived while the component was inactive.
         std::uint64_t inactive = 0;
-        /// Samples of publishers that stood by for a stronger one.
+        /// Number of samples of publishers that stood by for a stronger publisher.
         std::uint64_t standby = 0;
     };
     /// Counters since creation. Published after the match = received + missed + superseded +
@@ -139,7 +141,7 @@ public:
                 c.standby};
     }
 
-    /// The next event, if any.
+    /// Returns the next event, if there is one.
     [[nodiscard]] std::optional<Event> poll_event() {
         return detail::next_event<dl_subscription>(&dl_subscription_poll_event, handle_.get());
     }

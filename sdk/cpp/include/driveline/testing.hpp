@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Unit tests of a component: no processes, no threads, no waiting, on a clock that the test moves.
-/// For any test framework, or none.
+/// Unit tests of a component: without processes, threads and waiting, on a clock that the test
+/// moves. Usable in any test framework, or without one.
 ///
 /// ```cpp
 /// using driveline::testing::ComponentTest;
@@ -34,17 +34,17 @@
 
 namespace driveline::testing {
 
-/// The value of a parameter.
+/// Value of a parameter.
 class Value {
 public:
     template <class T>
     requires(ParameterType<T> || std::convertible_to<T, std::string>) Value(const T& value)
         : yaml_(text(value)) {}
 
-    /// As it stands in a graph file.
+    /// Text of the value, as in a graph file.
     [[nodiscard]] const std::string& yaml() const noexcept { return yaml_; }
 
-    /// Text in quotes, with everything escaped that would end it.
+    /// Returns the text in quotes, with escapes where needed.
     [[nodiscard]] static std::string quoted(std::string_view text) {
         static constexpr char hex[] = "0123456789abcdef";
         std::string out = "\"";
@@ -84,24 +84,24 @@ private:
     std::string yaml_;
 };
 
-/// What a graph would say about the component.
+/// Settings of the component, as in a graph file.
 struct Settings {
     /// Parameters that differ from the class's defaults.
     std::vector<std::pair<std::string, Value>> parameters = {};
-    /// What starts the callback, as in a graph file: `{kind: timer, period_ms: 100}`. Default: a
-    /// sample on any input.
+    /// Trigger of the callback, as in a graph file: `{kind: timer, period_ms: 100}`. By default, a
+    /// sample of any input triggers it.
     std::string trigger = {};
     /// Details of inputs, as in a graph file: `{{"image", "{qos: {depth: 4}}"}}`.
     std::vector<std::pair<std::string, std::string>> inputs = {};
-    /// Details of outputs, likewise.
+    /// Details of outputs, in the same form.
     std::vector<std::pair<std::string, std::string>> outputs = {};
-    /// Largest payload of inputs and outputs without a fixed size, in bytes. Each such port takes
+    /// Maximum payload of inputs and outputs without a fixed size, in bytes. Each such port takes
     /// about 15 times this memory.
     std::uint64_t max_payload = 2 << 20;
 };
 
-/// While it lives, `driveline::now()` on its thread shows the time of the test, and what the thread
-/// publishes has that time. End it on the thread that made it.
+/// During its lifetime, `driveline::now()` on its thread returns the time of the test, and samples
+/// that the thread publishes have that time. Destroy it on the thread that created it.
 class [[nodiscard]] TestTime {
 public:
     explicit TestTime(const dl_test* test) noexcept : entered_(dl_test_enter(test) == DL_OK) {}
@@ -115,13 +115,13 @@ private:
     bool entered_;
 };
 
-/// One component under test. Move-only; one thread at a time. Its end shuts the component down.
+/// One component under test. Move-only; one thread at a time. Its destructor shuts the component
+/// down.
 ///
-/// What a component does on threads of its own has the clock of the system, and is not waited for.
+/// The component's own threads use the system clock, and the test does not wait for them.
 class [[nodiscard]] ComponentTest {
 public:
-    /// Brings a component of the class `C` up: it is constructed, and its `init` has returned.
-    /// Otherwise an error.
+    /// Creates a component of the class `C` and calls its `init`. Fails if that fails.
     template <std::derived_from<Component> C>
     [[nodiscard]] static Result<ComponentTest> of(const Settings& settings = {}) {
         static const dl_component_vtable vtable =
@@ -132,8 +132,8 @@ public:
         return make(&table, nullptr, nullptr, settings);
     }
 
-    /// Likewise a class that `DRIVELINE_COMPONENT` has registered in this program, by its name in
-    /// graphs. Compile the sources of the component into the test program.
+    /// The same for a class that `DRIVELINE_COMPONENT` has registered in this program, by its name
+    /// in graphs. Compile the sources of the component into the test program.
     [[nodiscard]] static Result<ComponentTest> create(const std::string& class_name,
                                                       const Settings& settings = {}) {
         if (detail::registered_classes().empty()) {
@@ -145,14 +145,14 @@ public:
         return make(detail::library_table(), nullptr, &class_name, settings);
     }
 
-    /// Likewise a class of a component library, which stays loaded.
+    /// The same for a class of a component library, which stays loaded.
     [[nodiscard]] static Result<ComponentTest> load(const std::string& library,
                                                     const std::string& class_name,
                                                     const Settings& settings = {}) {
         return make(nullptr, &library, &class_name, settings);
     }
 
-    /// Memory for a sample of an input, with the arguments of `Output<T>::loan`.
+    /// Returns memory for a sample of an input, with the arguments of `Output<T>::loan`.
     template <plain::Type T, class... Arguments>
     [[nodiscard]] auto loan(const std::string& port, Arguments&&... arguments)
         -> decltype(std::declval<const PublisherBase<T>&>().loan(
@@ -162,7 +162,7 @@ public:
         return input->loan(std::forward<Arguments>(arguments)...);
     }
 
-    /// Memory for a sample of an input of bytes.
+    /// Returns memory for a sample of an input of bytes.
     [[nodiscard]] Result<Loan<Bytes>> loan(const std::string& port, const Bytes& bytes,
                                            std::size_t size) {
         auto input = publisher<Bytes>(port, bytes);
@@ -170,14 +170,14 @@ public:
         return input->loan(size);
     }
 
-    /// Publishes a loan to an input at the present of the test. Nothing runs until `run` or
-    /// `advance`.
+    /// Publishes a loan to an input at the current time of the test. The component is called by the
+    /// next `run` or `advance`.
     template <payload::Loanable T>
     Status feed(const std::string& port, Loan<T>&& loan) {
         return feed_with<T>(port,
                             [&](const auto& input) { return input.publish(std::move(loan)); });
     }
-    /// Likewise with data that was measured `age` ago.
+    /// The same with data that was measured `age` ago.
     template <payload::Loanable T>
     Status feed(const std::string& port, Loan<T>&& loan, std::chrono::nanoseconds age) {
         loan.set_source_time(now() - age);
@@ -198,7 +198,7 @@ public:
         **made = value;
         return feed<T>(port, std::move(*made), age);
     }
-    /// Likewise a protobuf message or an object.
+    /// The same for a protobuf message or an object.
     template <payload::Value T>
     requires(!std::is_pointer_v<T> && !std::is_same_v<T, ImageLoan>) Status
         feed(const std::string& port, T value, std::chrono::nanoseconds age = {}) {
@@ -206,8 +206,8 @@ public:
             port, [&](const auto& input) { return input.publish(std::move(value), now() - age); });
     }
 
-    /// Publishes to an input with a function, such as `test.feed_with<Image>("image",
-    /// [&](auto& input) { return driveline::publish(input, mat); })`.
+    /// Publishes to an input by a function, for example `test.feed_with<Image>("image", [&](auto&
+    /// input) { return driveline::publish(input, mat); })`.
     template <class T, class F>
     requires std::invocable < F&, const PublisherBase<T>
     & > Status feed_with(const std::string& port, F function) {
@@ -217,12 +217,12 @@ public:
         return Status(function(std::as_const(*input)));
     }
 
-    /// Makes all calls that are due, and returns the number of those of `on_trigger` and of timers.
-    /// If calls fail, the error has a line for each; the component stays in service.
+    /// Makes all calls that are due, and returns the number of calls of `on_trigger` and of timers.
+    /// If calls fail, the error has a line for each failed call; the component stays in service.
     Result<std::uint64_t> run() { return advance(std::chrono::nanoseconds(0)); }
 
-    /// Moves the time forward, and makes each call when it falls due: timers, triggers, missed
-    /// deadlines. Otherwise as `run`.
+    /// Moves the time forward by this duration, and makes each call when it is due: timers,
+    /// triggers, missed deadlines. Otherwise as `run`.
     Result<std::uint64_t> advance(std::chrono::nanoseconds by) {
         std::uint64_t calls = 0;
         const auto ns = static_cast<std::uint64_t>(by.count() < 0 ? 0 : by.count());
@@ -231,8 +231,8 @@ public:
         return calls;
     }
 
-    /// Changes a parameter, as `driveline param set` does while a graph runs. Otherwise an error
-    /// with the reason: no `LiveParameter`, another type, out of range, refused by the component.
+    /// Changes a parameter, as `driveline param set` does while a graph runs. Fails with the
+    /// reason: no `LiveParameter`, another type, out of range, or refused by the component.
     template <ParameterType T>
     Status set_parameter(const std::string& name, const T& value) {
         if (auto done = detail::check_parameter(name, value); !done) return done;
@@ -240,8 +240,8 @@ public:
         return detail::checked(dl_test_set_parameter(handle_.get(), name.c_str(), c.get()));
     }
 
-    /// The oldest sample of an output that was not taken yet; nothing if there is none. A copy: it
-    /// may be kept.
+    /// Takes the oldest sample of an output that was not taken yet; nothing if there is none. The
+    /// sample is a copy and may be kept.
     template <class T>
     [[nodiscard]] Result<std::optional<Sample<T>>> take(
         const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
@@ -258,7 +258,7 @@ public:
         return std::optional<Sample<T>>(std::move(*sample));
     }
 
-    /// All samples of an output that were not taken yet, the oldest first.
+    /// Takes all samples of an output that were not taken yet, the oldest first.
     template <class T>
     [[nodiscard]] Result<std::vector<Sample<T>>> outputs(
         const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
@@ -271,7 +271,8 @@ public:
         }
     }
 
-    /// Samples of an input that newer ones replaced before the component read them.
+    /// Returns the number of samples of an input that newer ones replaced before the component read
+    /// them.
     [[nodiscard]] Result<std::uint64_t> missed(const std::string& port) const {
         if (auto done = detail::whole("input", port); !done) return std::move(done).error();
         std::uint64_t missed = 0;
@@ -281,23 +282,24 @@ public:
         return missed;
     }
 
-    /// Whether the component has called `finish()`.
+    /// Returns true if the component has called `finish()`.
     [[nodiscard]] bool finished() const noexcept { return dl_test_is_finished(handle_.get()) != 0; }
 
-    /// The present of the test.
+    /// Returns the current time of the test.
     [[nodiscard]] MonotonicTime now() const noexcept {
         return from_ns(dl_test_now_ns(handle_.get()));
     }
 
-    /// Makes `driveline::now()` on this thread show the time of the test for as long as the result
-    /// lives.
+    /// Makes `driveline::now()` return the time of the test on this thread, during the lifetime of
+    /// the result.
     TestTime time() const noexcept { return TestTime(handle_.get()); }
 
-    /// Calls the component's `shutdown`, after which nothing is called. Samples can still be taken.
+    /// Calls the component's `shutdown`; after that, no function of it is called. Samples can still
+    /// be taken.
     Status shutdown() { return detail::checked(dl_test_shut_down(handle_.get())); }
 
 private:
-    /// An input as something that is published to.
+    /// Publisher to an input of the component.
     template <class T>
     class Feed final : public PublisherBase<T> {
     public:
@@ -344,7 +346,7 @@ private:
         return out + "}";
     }
 
-    /// The publisher to an input; the first call for a port and type makes it.
+    /// Returns the publisher to an input; the first call for a port and type creates it.
     template <class T>
     [[nodiscard]] Result<Feed<T>> publisher(const std::string& port,
                                             const std::optional<Bytes>& bytes = std::nullopt) {

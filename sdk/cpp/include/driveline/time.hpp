@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The clock that Driveline measures with.
+/// The clock of Driveline.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace driveline {
 
-/// A point in time on CLOCK_MONOTONIC, which is what `std::chrono::steady_clock` reads on Linux.
+/// A point in time on CLOCK_MONOTONIC, which `std::chrono::steady_clock` reads on Linux.
 using MonotonicTime = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
 
 [[nodiscard]] constexpr MonotonicTime from_ns(std::uint64_t nanoseconds) noexcept {
@@ -20,8 +20,8 @@ using MonotonicTime = std::chrono::time_point<std::chrono::steady_clock, std::ch
     return static_cast<std::uint64_t>(time.time_since_epoch().count());
 }
 
-/// The present: CLOCK_MONOTONIC, or in a test of a component the clock of the test
-/// (`driveline/testing.hpp`). Code that is to be tested asks here, not `std::chrono::steady_clock`.
+/// Returns the current time: of CLOCK_MONOTONIC, or in a test of a component, of the test's clock
+/// (`driveline/testing.hpp`). In code under test, use it instead of `std::chrono::steady_clock`.
 [[nodiscard]] inline MonotonicTime now() noexcept { return from_ns(dl_now_ns()); }
 
 }  // namespace driveline

@@ -5,11 +5,11 @@ use super::Check;
 use driveline_graph::model::{Reach, Schedule};
 use driveline_graph::{ResolvedGraph, ResolvedModule, ResolvedTopic};
 
-/// Part of the available memory from which on it is tight.
+/// Fraction of the available memory above which memory is scarce.
 const TIGHT: f64 = 0.8;
 /// Descriptors of a module's process in addition to those of its topics.
 const OF_PROCESS: u64 = 32;
-/// Descriptors of an end of a topic, and of each connection of it.
+/// Number of descriptors of an end of a topic, and of each of its connections.
 const OF_END: u64 = 2;
 
 /// Resources of a machine.
@@ -20,7 +20,7 @@ pub(super) struct Available {
     pub(super) descriptors: Option<u64>,
     /// CPUs that this process may use.
     pub(super) cores: Vec<usize>,
-    /// CPUs on which the kernel runs no process that does not ask for them.
+    /// CPUs on which the kernel runs only processes that request them.
     pub(super) isolated: Vec<usize>,
     /// NUMA nodes with their CPUs.
     pub(super) nodes: Vec<(u32, Vec<usize>)>,
@@ -34,7 +34,7 @@ pub(super) struct Tried<'t> {
     pub(super) idle: &'t dyn Fn(u32) -> Option<String>,
 }
 
-/// All checks of a graph.
+/// Returns all checks of a graph.
 pub(super) fn checks(
     graph: &ResolvedGraph,
     available: &Available,
@@ -49,7 +49,7 @@ pub(super) fn checks(
     checks
 }
 
-/// Cores that executors have for themselves.
+/// Returns the cores that executors use exclusively.
 fn exclusive(graph: &ResolvedGraph, available: &Available) -> Option<Check> {
     let cores = graph.exclusive_cpus();
     if cores.is_empty() {
@@ -114,13 +114,13 @@ fn numa(module: &ResolvedModule, node: u32, available: &Available) -> Check {
     }
 }
 
-/// Samples of a topic that one publisher keeps room for.
+/// Returns the number of samples of a topic for which one publisher reserves memory.
 fn slots(topic: &ResolvedTopic, depth: u32) -> u64 {
-    // One more is always being written.
+    // Another slot is needed for the sample that is being written.
     u64::from(depth) + u64::from(topic.pins) + u64::from(topic.loans) + 1
 }
 
-/// Memory that the publishers of host topics reserve at the start, in bytes.
+/// Returns the memory that the publishers of host topics reserve at the start, in bytes.
 fn reserved(graph: &ResolvedGraph) -> u64 {
     let outputs = graph.components().flat_map(|(_, c)| &c.outputs);
     let of = |output: &driveline_graph::ResolvedOutput| {

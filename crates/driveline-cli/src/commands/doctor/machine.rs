@@ -6,12 +6,12 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::path::{Path, PathBuf};
 
-/// Oldest kernel that the transport is tested with.
+/// Oldest kernel with which the transport is tested.
 const OLDEST_KERNEL: (u32, u32) = (5, 10);
-/// Descriptors that a few modules need without thinking about it.
+/// Number of descriptors that is enough for a few modules.
 const DESCRIPTORS: u64 = 4096;
 
-/// Files of the machine, below a root that tests replace.
+/// Files of the machine, below a root directory that tests replace.
 pub(super) struct Files(PathBuf);
 
 impl Files {
@@ -29,8 +29,8 @@ impl Files {
     }
 }
 
-/// All checks of the machine. `limits`: those of this process; `release` and `version` as `uname`
-/// has them.
+/// Returns all checks of the machine. `limits`: limits of this process; `release` and `version`: as
+/// `uname` reports them.
 pub(super) fn checks(files: &Files, release: &str, version: &str, limits: &Limits) -> Vec<Check> {
     vec![
         kernel(release),
@@ -62,7 +62,7 @@ impl Limits {
         Self {
             priority: getrlimit(Resource::Rtprio).maximum,
             locked: getrlimit(Resource::Memlock).maximum,
-            // Modules raise the soft limit to the hard one.
+            // Modules raise the soft limit to the hard limit.
             descriptors: getrlimit(Resource::Nofile).maximum,
             root: rustix::process::geteuid().is_root(),
         }
@@ -86,7 +86,7 @@ fn preemption(files: &Files, version: &str) -> Check {
     let realtime = files.line("sys/kernel/realtime").as_deref() == Some("1");
     let model =
         ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT"].into_iter().find(|m| version.contains(m));
-    // Only root can read which of its models a dynamic kernel uses.
+    // Only root can read which preemption model a dynamic kernel uses.
     let mode = files.line("sys/kernel/debug/sched/preempt");
     let check = Check::new(
         "preemption",
@@ -143,7 +143,7 @@ fn isolation(files: &Files) -> Check {
     Check::new("isolated cores", found)
 }
 
-/// CPUs on which the kernel runs no process that does not ask for them.
+/// Returns the CPUs on which the kernel runs only processes that request them.
 pub(super) fn isolated_cores(files: &Files) -> Vec<usize> {
     let list = files.line("sys/devices/system/cpu/isolated").unwrap_or_default();
     let range = |part: &str| {
@@ -153,7 +153,7 @@ pub(super) fn isolated_cores(files: &Files) -> Vec<usize> {
     list.split(',').filter_map(range).flatten().take(4096).collect()
 }
 
-/// CPUs that this process may use.
+/// Returns the CPUs that this process may use.
 pub(super) fn own_cores() -> Vec<usize> {
     let set = sched_getaffinity(None);
     set.map(|set| (0..CpuSet::MAX_CPU).filter(|c| set.is_set(*c)).collect()).unwrap_or_default()
@@ -203,7 +203,7 @@ fn container(files: &Files) -> Check {
     }
 }
 
-/// The tightest limits of the control groups above this process.
+/// Returns the strictest limits of the control groups above this process.
 fn cgroup(files: &Files) -> Check {
     let membership = files.line("proc/self/cgroup").unwrap_or_default();
     let Some(path) = membership.lines().find_map(|l| l.strip_prefix("0::")) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline doctor`: what of this machine, and of what a graph asks of it, needs a change.
+//! `driveline doctor`: checks the machine, and the requirements of a graph.
 
 mod graph;
 mod machine;
@@ -26,13 +26,13 @@ enum Verdict {
     Good,
     /// Worth knowing.
     Note,
-    /// To be changed for good latencies.
+    /// Needs a change for good latencies.
     Warning,
-    /// The graph does not get what it asks for.
+    /// The machine does not meet a requirement of the graph.
     Failure,
 }
 
-/// One thing that was looked at.
+/// One checked property.
 #[derive(Clone, Debug, Serialize)]
 struct Check {
     name: String,
@@ -74,7 +74,7 @@ pub(crate) fn doctor(arguments: &Doctor, screen: &Screen) -> u8 {
         },
     };
     let mut limits = Limits::here();
-    // In a container, root may lack the right.
+    // In a container, root may lack this right.
     let lowest = Schedule { class: SchedulingClass::Fifo, priority: 1, ..Schedule::default() };
     limits.root &= refused(&lowest).is_empty();
     let uname = rustix::system::uname();
