@@ -80,7 +80,6 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
                 program: &program,
                 peers: &peers,
                 interrupted: &interrupted,
-                idle: Duration::ZERO,
                 gateway: None,
             };
             let account = runner

@@ -62,13 +62,8 @@ fn measure(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ens
         args: vec![PEER_COMMAND.into()],
     };
     let (peers, interrupted) = (Selection::default(), AtomicBool::new(false));
-    let runner = Runner {
-        program: &program,
-        peers: &peers,
-        interrupted: &interrupted,
-        idle: Duration::ZERO,
-        gateway: None,
-    };
+    let runner =
+        Runner { program: &program, peers: &peers, interrupted: &interrupted, gateway: None };
     let dir = tempfile::tempdir()?;
     runner.run_links(jobs, beside, dir.path())
 }
