@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use skipped::skipped;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 fn directory() -> PathBuf {
     let named = std::env::var_os("DRIVELINE_PEERS").map(PathBuf::from);
@@ -83,13 +82,8 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     let selection = peers::select(&found, &job.peers_needed()).unwrap();
     let program = Program { path: PathBuf::new(), args: Vec::new() };
     let interrupted = AtomicBool::new(false);
-    let runner = Runner {
-        program: &program,
-        peers: &selection,
-        interrupted: &interrupted,
-        idle: Duration::ZERO,
-        gateway: None,
-    };
+    let runner =
+        Runner { program: &program, peers: &selection, interrupted: &interrupted, gateway: None };
     let dir = tempfile::tempdir().unwrap();
     runner.run_chain(job, dir.path())
 }

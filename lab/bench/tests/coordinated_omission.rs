@@ -8,16 +8,15 @@
 //! busy machine adds delay.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
+mod engine;
 mod processes;
 
-use driveline_bench::harness::{
-    Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait,
-};
+use driveline_bench::harness::{Job, Pace, Reliability};
 use driveline_bench::peers::Selection;
 use driveline_bench::stats::{Percentiles, Runs};
 use driveline_bench::{Account, Kind, Metric, PEER_COMMAND, Program, Runner, Sample, Trial};
+use engine::{PROGRAM, job};
 use processes::{STALL, Stall, children, stall};
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -35,52 +34,24 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Measures while the receiving end is stopped repeatedly.
 fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let program = Program {
-        path: env!("CARGO_BIN_EXE_driveline-bench-end").into(),
-        args: vec![PEER_COMMAND.into()],
-    };
+    let program = Program { path: PROGRAM.into(), args: vec![PEER_COMMAND.into()] };
     let (peers, interrupted, over) =
         (Selection::default(), AtomicBool::new(false), AtomicBool::new(false));
     let dir = tempfile::tempdir().unwrap();
-    let job = Job {
-        protocol: PROTOCOL,
-        role: Role::Publisher,
-        system: System::Driveline,
-        reach: Reach::Host,
-        domain_dir: PathBuf::new(),
-        topic: "stalled".into(),
-        size: 64,
-        wait: Wait::Block,
-        take: Take::Borrow,
-        payload: Payload::Untouched,
-        pace,
-        warm_up: 10,
-        messages: if pace == Pace::PingPong { ROUND_TRIPS } else { MESSAGES },
-        depth,
-        // A reliable ping-pong waits ten seconds for an answer, so that it does not give up on a
-        // stopped machine.
-        reliability: if pace == Pace::PingPong {
-            Reliability::Reliable
-        } else {
-            Reliability::BestEffort
-        },
-        subscribers: 1,
-        index: 0,
-        publisher_cpu: None,
-        subscriber_cpus: vec![],
-        priority: 0,
-        processing_us: 0,
-        answer_timeout_ms: 10_000,
-        lose_every: 0,
-        raw_dir: PathBuf::new(),
+    // A reliable ping-pong waits ten seconds for an answer, so that it does not give up on a
+    // stopped machine.
+    let (messages, reliability) = match pace {
+        Pace::PingPong => (ROUND_TRIPS, Reliability::Reliable),
+        Pace::RateHz(_) => (MESSAGES, Reliability::BestEffort),
     };
+    let job =
+        Job { topic: "stalled".into(), pace, warm_up: 10, messages, depth, reliability, ..job() };
     std::thread::scope(|s| {
         let measured = s.spawn(|| {
             let runner = Runner {
                 program: &program,
                 peers: &peers,
                 interrupted: &interrupted,
-                idle: Duration::ZERO,
                 gateway: None,
             };
             let account = runner

@@ -2,19 +2,18 @@
 //! Several links in one run, with load, limits and preference.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
+mod engine;
 mod processes;
 #[path = "../../../tools/skipped.rs"]
 mod skipped;
 
-use driveline_bench::harness::{
-    Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait,
-};
+use driveline_bench::harness::{Job, Pace, Payload};
 use driveline_bench::machine::usable_cpus;
 use driveline_bench::observations::Quantity;
 use driveline_bench::peers::Selection;
 use driveline_bench::{Beside, Favour, PEER_COMMAND, Program, Quota, Runner};
+use engine::{PROGRAM, job};
 use skipped::skipped;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -22,32 +21,16 @@ use std::time::Duration;
 /// Processes are found among this program's children, so only one run at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-fn job(topic: &str, size: usize, subscribers: usize) -> Job {
+/// A stream of filled payloads between processes: 40 samples at 200 Hz, after 5.
+fn stream(topic: &str, size: usize, subscribers: usize) -> Job {
     Job {
-        protocol: PROTOCOL,
-        role: Role::Publisher,
-        system: System::Driveline,
-        reach: Reach::Host,
-        domain_dir: PathBuf::new(),
         topic: topic.into(),
         size,
-        wait: Wait::Block,
-        take: Take::Borrow,
         payload: Payload::Filled,
         pace: Pace::RateHz(200.0),
-        warm_up: 5,
         messages: 40,
-        depth: 1,
-        reliability: Reliability::BestEffort,
         subscribers,
-        index: 0,
-        publisher_cpu: None,
-        subscriber_cpus: vec![],
-        priority: 0,
-        processing_us: 0,
-        answer_timeout_ms: 10_000,
-        lose_every: 0,
-        raw_dir: PathBuf::new(),
+        ..job()
     }
 }
 
@@ -57,25 +40,17 @@ fn run(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ensembl
 }
 
 fn measure(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ensemble> {
-    let program = Program {
-        path: env!("CARGO_BIN_EXE_driveline-bench-end").into(),
-        args: vec![PEER_COMMAND.into()],
-    };
+    let program = Program { path: PROGRAM.into(), args: vec![PEER_COMMAND.into()] };
     let (peers, interrupted) = (Selection::default(), AtomicBool::new(false));
-    let runner = Runner {
-        program: &program,
-        peers: &peers,
-        interrupted: &interrupted,
-        idle: Duration::ZERO,
-        gateway: None,
-    };
+    let runner =
+        Runner { program: &program, peers: &peers, interrupted: &interrupted, gateway: None };
     let dir = tempfile::tempdir()?;
     runner.run_links(jobs, beside, dir.path())
 }
 
 #[test]
 fn every_link_of_a_run_has_an_account_that_closes() {
-    let jobs = [job("lidar", 100_000, 2), job("camera", 1 << 20, 1)];
+    let jobs = [stream("lidar", 100_000, 2), stream("camera", 1 << 20, 1)];
     let beside =
         Beside { hogs: 1, watch_every: Some(Duration::from_millis(20)), ..Beside::default() };
     let ensemble = run(&jobs, &beside).unwrap();
@@ -103,7 +78,7 @@ fn every_link_of_a_run_has_an_account_that_closes() {
 fn a_quota_holds_or_is_refused_with_the_reason() {
     // A tenth of a CPU for a reader that would use a whole one.
     let (percent, every) = (10, Duration::from_millis(50));
-    let busy = Job { processing_us: 20_000, messages: 200, ..job("link", 1000, 1) };
+    let busy = Job { processing_us: 20_000, messages: 200, ..stream("link", 1000, 1) };
     let beside =
         Beside { quota_percent: Some(percent), watch_every: Some(every), ..Beside::default() };
     let made = Quota::new(percent).map(drop);
@@ -171,7 +146,7 @@ fn only_the_favoured_subscriber_has_its_priority_and_its_cpu() {
         publisher_cpu: Some(there),
         subscriber_cpus: vec![there, here],
         messages: 200,
-        ..job("link", 1000, 2)
+        ..stream("link", 1000, 2)
     };
     let favour = Some(Favour { subscriber: 1, priority: 40, exclusive_cpu: Some(there) });
     let over = AtomicBool::new(false);

@@ -4,12 +4,13 @@
 
 mod engine;
 
-use driveline_bench::harness::{Job, MEMCPY_KINDS, Pace, Payload, Reach, Role, Take, Wait};
+use driveline_bench::harness::{Job, MEMCPY_KINDS, Pace, Payload, Reach, Take, Wait};
 use driveline_bench::peers::Selection;
 use driveline_bench::{Account, Kind, Metric, Trial};
 use engine::{PROGRAM, check, floor, job, link, own, trial};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 fn n(account: &Account, metric: Metric) -> usize {
     account.samples.get(&metric).map_or(0, Vec::len)
@@ -50,17 +51,19 @@ fn memory_a_link_at_rest_and_start_up_have_their_own_figures() {
         let copies = Trial::memcpy(&Job { size: 64 << 10, ..job() }, kind);
         assert_eq!(n(&own(copies.kind, &copies.job), Metric::Copy), 20, "{kind:?}");
     }
-    let account = own(Kind::Idle, &job());
+    // time: the length of the observation; nothing judges its figures
+    let account = own(Kind::AtRest(Duration::from_millis(200)), &job());
+    let figures: Vec<Metric> = account.once.into_keys().collect();
     assert_eq!(
-        (n(&account, Metric::IdleSubscriberCpu), n(&account, Metric::IdlePublisherCpu)),
-        (1, 1)
+        figures,
+        [Metric::IdlePublisherCpu, Metric::IdleSubscriberCpu, Metric::IdleReaderCpu]
     );
     assert!(account.idle_wakeups_per_s.is_some());
     for size in [64, 64 << 10] {
         let pace = Pace::RateHz(1000.0);
         let account = own(Kind::StartUp, &Job { size, pace, warm_up: 0, messages: 1, ..job() });
         for metric in [Metric::StartPublisher, Metric::StartSubscriber] {
-            assert!(account.samples[&metric][0] > 0, "{metric:?}");
+            assert!(account.once[&metric] > 0, "{metric:?}");
         }
     }
 }
@@ -93,8 +96,11 @@ fn links_run_inside_one_process_by_threads_and_on_one_thread() {
         assert_eq!(n(&account, Metric::Transport), 20);
         check(&own(Kind::Floor, &floor(&Job { wait, ..within.clone() })), 20);
     }
-    let account = own(Kind::SameThread, &Job { role: Role::SameThread, ..within.clone() });
-    assert_eq!((n(&account, Metric::Transport), account.invalid), (20, vec![]));
+    for reach in [Reach::Process, Reach::Host] {
+        let account = own(Kind::SameThread, &Job { reach, ..job() });
+        check(&account, 20);
+        assert_eq!(n(&account, Metric::Transport), 20);
+    }
     let stream = Job { pace: Pace::RateHz(500.0), subscribers: 2, ..within };
     check(&own(Kind::Link, &stream), 20);
     check(&own(Kind::Floor, &floor(&stream)), 20);

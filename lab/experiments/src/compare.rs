@@ -227,7 +227,12 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
             let ((of, ours), (same, runs)) = match figures {
                 (Some(ours), Some(theirs)) => (ours, theirs),
                 (ours, theirs) => {
-                    uncompared.add(Why::without_samples(ours.is_none(), theirs.is_none()), at());
+                    let why = if case.is_at_rest() {
+                        Why::AtRest
+                    } else {
+                        Why::without_samples(ours.is_none(), theirs.is_none())
+                    };
+                    uncompared.add(why, at());
                     continue;
                 }
             };

@@ -80,6 +80,9 @@ fn case(text: &mut String, start: &str, c: &CaseResult) {
             count("goodput", "all", "bytes/s", format!("{bytes_per_s:.0}"));
         }
     }
+    if let Some(per_s) = c.totals.idle_wakeups_per_s {
+        single(text, start, "idle_wakeups", "all", "count/s", &format!("{per_s:.3}"));
+    }
     for (name, counts) in &c.counters {
         for (run, n) in counts.iter().enumerate() {
             single(

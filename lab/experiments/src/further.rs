@@ -143,6 +143,70 @@ pub(crate) fn split(e: &ExperimentResult) -> Rows {
     )
 }
 
+/// Returns measured cases with the number of values of a figure and its distribution.
+fn with_figure(
+    e: &ExperimentResult,
+    metric: Metric,
+) -> impl Iterator<Item = (&CaseResult, &Percentiles)> {
+    let cases = e.cells().into_iter().flat_map(|cell| e.in_cell(cell));
+    cases.filter_map(move |c| Some((c, &c.figures.get(&metric)?.percentiles)))
+}
+
+/// Returns start-up times: each run has one of the publisher and one of the subscriber.
+pub(crate) fn start_up(e: &ExperimentResult) -> Rows {
+    let row = |(c, publisher): (&CaseResult, &Percentiles)| {
+        let subscriber = c.figures.get(&Metric::StartSubscriber).map(|f| &f.percentiles);
+        let of = |p: &Percentiles| [percentile(p.p50), percentile(p.max)];
+        let mut cells = vec![publisher.n.to_string()];
+        cells.extend(of(publisher));
+        cells.extend(subscriber.into_iter().flat_map(of));
+        Row { cell: c.case.cell.clone(), name: c.name(), cells }
+    };
+    let head = [
+        "runs",
+        "publisher, p50",
+        "publisher, greatest",
+        "subscriber, p50",
+        "subscriber, greatest",
+    ];
+    Rows::new("start-up", &head, with_figure(e, Metric::StartPublisher).map(row).collect())
+}
+
+/// Returns what links use at rest: means of all runs.
+pub(crate) fn at_rest(e: &ExperimentResult) -> Rows {
+    let row = |(c, publisher): (&CaseResult, &Percentiles)| {
+        let mean = |metric| {
+            let of = c.figures.get(&metric).and_then(|f| f.percentiles.mean);
+            of.map_or_else(String::new, duration_ns)
+        };
+        let cells = vec![
+            publisher.n.to_string(),
+            mean(Metric::IdlePublisherCpu),
+            mean(Metric::IdleSubscriberCpu),
+            mean(Metric::IdleReaderCpu),
+            c.totals.idle_wakeups_per_s.map_or_else(String::new, digits),
+        ];
+        Row { cell: c.case.cell.clone(), name: c.name(), cells }
+    };
+    let head = [
+        "runs",
+        "publisher, CPU per s",
+        "subscriber, CPU per s",
+        "its blocked thread, CPU per s",
+        "subscriber, wake-ups per s",
+    ];
+    Rows::new(
+        "links at rest, means",
+        &head,
+        with_figure(e, Metric::IdlePublisherCpu).map(row).collect(),
+    )
+}
+
+/// Explanation of [`start_up`] for readers.
+pub(crate) const START_UP: &str = "Start-up: from just before the process is started until the \
+     subscriber has a sample. The publisher starts while a subscriber waits, the subscriber while \
+     a sample waits.";
+
 /// Columns of latencies in [`key_figures`].
 const LATENCIES: usize = 3;
 

@@ -76,6 +76,12 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     answers(text, e, planned.scenario.answer);
     key_figures(text, e);
     layers(text, e);
+    let start_up = further::start_up(e);
+    rows(text, &start_up);
+    if !start_up.is_empty() {
+        let _ = writeln!(text, "{}\n", further::START_UP);
+    }
+    rows(text, &further::at_rest(e));
     rows(text, &further::since_due(e));
     rows(text, &further::between_arrivals(e));
     fairness(text, e);
@@ -343,8 +349,7 @@ fn table(e: &ExperimentResult) -> Columns {
         row.extend(copy.iter().map(|column| {
             c.to_memcpy().map_or_else(String::new, |r| interval(r, column.ratio(r), false))
         }));
-        let links = !c.case.links.is_empty();
-        row.push(if links {
+        row.push(if c.case.has_samples() {
             c.cpu_per_message(microseconds).unwrap_or_else(nothing)
         } else {
             String::new()
@@ -404,11 +409,11 @@ fn interval(r: &Ratio, i: Option<&Interval>, is_among_others: bool) -> String {
 
 /// Returns the label of processor time; that of a ping-pong is for a whole round.
 fn cpu_label(e: &ExperimentResult) -> &'static str {
-    let links = || e.measured().flat_map(|c| &c.case.links);
+    let links = || e.measured().filter(|c| c.case.measure.is_none()).flat_map(|c| &c.case.links);
     let is_ping_pong = |l: &crate::archive::Link| l.pace == Pace::PingPong;
     match (links().any(is_ping_pong), links().all(is_ping_pong)) {
-        (_, true) => "CPU per round",
         (false, _) => "CPU per message",
+        (true, true) => "CPU per round",
         _ => "CPU per message, or round of a ping-pong",
     }
 }

@@ -3,7 +3,7 @@
 //! interruption.
 
 use crate::analysis::analyse;
-use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
+use crate::archive::{Archive, Case, Experiment, FORMAT, LinkMeasure, Manifest, Role, Run};
 use crate::gateway::gateway;
 use crate::left_out::LeftOutLines;
 use crate::outputs::{PAGE, keep, summary};
@@ -478,8 +478,7 @@ fn make_runs(mut archive: Archive, program: &Program, interrupted: &AtomicBool) 
         );
     }
     let gateway = gateway(&archive.manifest.experiments)?.map(|g| g.program);
-    let runner =
-        Runner { program, peers: &selection, interrupted, idle: Duration::from_secs(2), gateway };
+    let runner = Runner { program, peers: &selection, interrupted, gateway };
     let scratch = bench::Scratch::new()?;
     let mut progress = Progress::new(&archive);
     for e in &archive.manifest.experiments {
@@ -567,6 +566,14 @@ fn run_case(
     }
     let jobs: Vec<_> = case.links.iter().map(|l| l.job(&case.system)).collect();
     let [job] = jobs.as_slice() else { return runner.run_links(&jobs, &case.beside, dir) };
+    if let Some(measure) = case.measure {
+        let kind = match measure {
+            LinkMeasure::AtRest { duration_ms } => Kind::AtRest(Duration::from_millis(duration_ms)),
+            LinkMeasure::StartUp => Kind::StartUp,
+            LinkMeasure::SameThread => Kind::SameThread,
+        };
+        return runner.run(&Trial::new(kind, job.clone()), dir);
+    }
     if case.role == Role::OwnTool {
         return runner.run(&Trial::new(Kind::OwnTool, job.clone()), dir);
     }

@@ -39,8 +39,11 @@ pub struct Account {
     /// From the start of the publisher's process to the first sample received, in nanoseconds; the
     /// last of the subscribers counts.
     pub start_up_ns: Option<u64>,
-    /// Times per second that a blocked reader at rest was scheduled.
+    /// Times per second that the threads of a blocked subscriber at rest were scheduled.
     pub idle_wakeups_per_s: Option<f64>,
+    /// Figures with one value in a run: start-up times, processor time at rest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub once: BTreeMap<Metric, u64>,
     /// Settings that the machine refused.
     pub unset: Vec<String>,
     /// Result of the middleware's own latency tool, if the run was a run of the tool.

@@ -15,7 +15,7 @@ use driveline_shm::floor::SharedBytes;
 use std::io::BufRead;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than any idle time of a link.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
@@ -34,6 +34,16 @@ pub(crate) fn same_thread(job: &Job) -> Result<End> {
     let ends = Ends::new(job, "same-thread")?;
     let mut sender = ends.sender_with(job, &job.topic, Qos::default())?;
     let receiver = ends.receiver_with(job, &job.topic, Qos::default())?;
+    sender.wait_matched(1, MATCH_TIMEOUT)?;
+    // The publisher may know its subscription before the subscription has mapped the segment.
+    let start = Instant::now();
+    while receiver.subscription.matched() == 0 {
+        ensure!(
+            start.elapsed() < MATCH_TIMEOUT,
+            "the subscription did not find its publisher within {MATCH_TIMEOUT:?}"
+        );
+        std::thread::sleep(Duration::from_micros(200));
+    }
     let executor =
         Executor::new(ExecutorOptions { name: "bench".into(), ..ExecutorOptions::default() })?;
     let entered = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
@@ -49,7 +59,6 @@ pub(crate) fn same_thread(job: &Job) -> Result<End> {
         noted.0.store(now(), Relaxed);
         noted.1.store(invocation.sample(0).map_or(0, |s| s.header().sequence), Relaxed);
     })?;
-    sender.wait_matched(1, MATCH_TIMEOUT)?;
     let mut end = End::new(job.role, 0);
     let mut sent = Recorder::<SentRow>::for_job(job);
     let mut received = Recorder::<ReceivedRow>::for_job(job);

@@ -26,6 +26,7 @@ use crate::peers::Selection;
 use anyhow::{Context, Result, ensure};
 use driveline_shm::floor::SharedWords;
 use process::{LOOK, Processes, Until};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ use watch::Watch;
 const START: Duration = Duration::from_secs(30);
 /// Time limit of a middleware's own tool, with a slow start and a slow end.
 const OWN_TOOL: Duration = Duration::from_secs(60);
-/// Time for a link to become idle before it is observed.
+/// Time for a link to come to rest before it is observed.
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// Runs trials, with the settings of the machine for them.
@@ -46,8 +47,6 @@ pub struct Runner<'a> {
     pub peers: &'a Selection,
     /// Checked twice a second; an interrupted run fails.
     pub interrupted: &'a AtomicBool,
-    /// Observation time of an idle link.
-    pub idle: Duration,
     /// Gateway program that carries Driveline's topics between hosts, if it was built.
     pub gateway: Option<PathBuf>,
 }
@@ -86,8 +85,9 @@ impl Runner<'_> {
                 self.alone(&Job { role: Role::Threads, ..job })
             }
             Kind::Link | Kind::Floor => return self.link(&job, trial.cable, trial.deployment, dir),
-            Kind::SameThread | Kind::Memcpy(_) => self.alone(&job),
-            Kind::Idle => self.idle(&job),
+            Kind::SameThread => self.alone(&Job { role: Role::SameThread, ..job }),
+            Kind::Memcpy(_) => self.alone(&job),
+            Kind::AtRest(time) => self.at_rest(&job, time),
             Kind::StartUp => self.start_up(&job),
             Kind::OwnTool => self.own_tool(&job),
         }
@@ -337,8 +337,8 @@ impl Runner<'_> {
         Ok((processes, publisher, ends))
     }
 
-    /// Runs an idle link, observed from outside.
-    fn idle(&self, job: &Job) -> Result<Account> {
+    /// Runs a link on which nothing is published, and observes it from outside for this time.
+    fn at_rest(&self, job: &Job, time: Duration) -> Result<Account> {
         let mut processes = self.processes();
         let subscriber = processes.start(
             "the subscriber",
@@ -361,7 +361,7 @@ impl Runner<'_> {
             ))
         };
         let (publisher_before, subscriber_before, start) = look(&processes)?;
-        self.rest(self.idle)?;
+        self.rest(time)?;
         let (publisher_after, subscriber_after, end) = look(&processes)?;
         let seconds = end.since(start).as_secs_f64();
         let per_second = |after: u64, before: u64| {
@@ -376,20 +376,19 @@ impl Runner<'_> {
             unset: ends.into_iter().flat_map(|e| e.unset).collect(),
             ..Account::default()
         };
-        account.put(
-            Metric::IdlePublisherCpu,
-            vec![per_second(publisher_after.cpu_ns, publisher_before.cpu_ns)],
-        );
-        account.put(
-            Metric::IdleSubscriberCpu,
-            vec![per_second(subscriber_after.cpu_ns, subscriber_before.cpu_ns)],
-        );
-        account.put(
-            Metric::IdleReaderCpu,
-            vec![per_second(subscriber_after.main_cpu_ns, subscriber_before.main_cpu_ns)],
-        );
-        account.idle_wakeups_per_s =
-            Some((subscriber_after.switches - subscriber_before.switches) as f64 / seconds);
+        account.once = BTreeMap::from([
+            (Metric::IdlePublisherCpu, per_second(publisher_after.cpu_ns, publisher_before.cpu_ns)),
+            (
+                Metric::IdleSubscriberCpu,
+                per_second(subscriber_after.cpu_ns, subscriber_before.cpu_ns),
+            ),
+            (
+                Metric::IdleReaderCpu,
+                per_second(subscriber_after.main_cpu_ns, subscriber_before.main_cpu_ns),
+            ),
+        ]);
+        let switches = subscriber_after.switches.saturating_sub(subscriber_before.switches);
+        account.idle_wakeups_per_s = Some(switches as f64 / seconds);
         Ok(account)
     }
 
@@ -416,10 +415,9 @@ impl Runner<'_> {
             unset: ends.into_iter().flat_map(|e| e.unset).collect(),
             ..Account::default()
         };
-        account.put(
-            Metric::StartPublisher,
-            vec![first.saturating_sub(processes.spawned_ns(publisher))],
-        );
+        account
+            .once
+            .insert(Metric::StartPublisher, first.saturating_sub(processes.spawned_ns(publisher)));
         drop(processes);
 
         // A domain of its own, so that nothing of the first link is found.
@@ -443,7 +441,7 @@ impl Runner<'_> {
         let first = first_sample(&ends, Role::LateSubscriber)
             .context("the late subscriber got no sample")?;
         ensure!(first > spawned, "the late subscriber's first sample is older than its process");
-        account.put(Metric::StartSubscriber, vec![first - spawned]);
+        account.once.insert(Metric::StartSubscriber, first - spawned);
         Ok(account)
     }
 }
@@ -499,7 +497,6 @@ mod tests {
             program: &program,
             peers: &selection,
             interrupted: &interrupted,
-            idle: Duration::ZERO,
             gateway: None,
         };
         // This peer's datagrams pass through files, not through the cable: the test checks the run.

@@ -5,6 +5,7 @@ use crate::cable::CableSpec;
 use crate::deployment::Deployment;
 use crate::harness::{Job, MemcpyKind};
 use serde::Serialize;
+use std::time::Duration;
 
 /// One run of a case.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,12 +54,12 @@ pub enum Kind {
     Link,
     /// A link of the same shape, with only a shared word.
     Floor,
-    /// Publish to callback on one thread.
+    /// Publish and callback on one thread.
     SameThread,
     /// Memory bandwidth.
     Memcpy(MemcpyKind),
-    /// An idle link.
-    Idle,
+    /// A link at rest, which is observed for this time.
+    AtRest(Duration),
     /// Process start to first sample.
     StartUp,
     /// The latency tool of a peer's middleware, next to the ping-pong of the same shape.

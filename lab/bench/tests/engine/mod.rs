@@ -15,7 +15,6 @@ use driveline_bench::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 /// The program of the measured processes.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_driveline-bench-end");
@@ -75,8 +74,7 @@ pub(crate) fn trial(
     interrupted: &AtomicBool,
 ) -> Result<Account, String> {
     let program = Program { path: PROGRAM.into(), args: vec![PEER_COMMAND.into()] };
-    let idle = Duration::from_secs(1);
-    let runner = Runner { program: &program, peers, interrupted, idle, gateway: None };
+    let runner = Runner { program: &program, peers, interrupted, gateway: None };
     let scratch = Scratch::new().unwrap();
     let dir = RunDirectory::within(scratch.path()).unwrap();
     let job = &trial.job;

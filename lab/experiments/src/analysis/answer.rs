@@ -6,6 +6,7 @@ use super::{CaseResult, Criterion, ExperimentResult, Measure, Standing, equal_go
 use crate::figure_text::goodput;
 use crate::scenario::AnswerSpec;
 use crate::table::ratio;
+use driveline_bench::Metric;
 use driveline_bench::harness::System;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
@@ -438,11 +439,25 @@ fn losses(e: &ExperimentResult) -> Option<String> {
     Some(format!("Not arrived, which {silent}: {}{more}.", named.join(", ")))
 }
 
+/// Returns the mean processor time of a link at rest.
+fn at_rest(c: &CaseResult) -> Option<String> {
+    let mean = |metric| c.figures.get(&metric)?.percentiles.mean.map(duration_ns);
+    let (publisher, subscriber) =
+        mean(Metric::IdlePublisherCpu).zip(mean(Metric::IdleSubscriberCpu))?;
+    Some(format!(
+        "{} ({}): in each second at rest, the publisher's process uses {publisher} of processor \
+         time and the subscriber's {subscriber} (means).",
+        c.case.cell,
+        c.name()
+    ))
+}
+
 /// Returns the answer without anything to compare with.
 fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
     let mut parts = Vec::new();
     for cell in cells {
         for c in e.in_cell(cell) {
+            parts.extend(at_rest(c));
             let Some((of, f)) = c.headline() else { continue };
             let (Some(p50), n) = (f.percentiles.p50, f.percentiles.n) else { continue };
             if let Some(bytes_per_s) = c.goodput_bytes_per_s {

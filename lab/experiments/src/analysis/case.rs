@@ -109,6 +109,10 @@ pub struct Totals {
     pub publisher_cpu_ns_per_sample: Option<f64>,
     /// System calls for waking per sample.
     pub wake_calls_per_publish: Option<f64>,
+    /// For a link at rest: times per second that the threads of the blocked subscriber were
+    /// scheduled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_wakeups_per_s: Option<f64>,
 }
 
 impl Totals {
@@ -135,7 +139,7 @@ impl Totals {
 
     /// Returns true if these totals of a case count each delivery.
     fn report_deliveries(&self, case: &Case) -> bool {
-        !case.links.is_empty() || self.due > 0
+        case.has_samples() || self.due > 0
     }
 
     /// Returns the number of failed deliveries, and of due deliveries. A chain has no deliveries:
@@ -284,6 +288,7 @@ impl CaseResult {
             (true, ..) => "not run yet".into(),
             (false, true, 0) => "no valid run".into(),
             (false, true, torn) => format!("no valid run: {torn} payloads torn"),
+            (false, false, _) if self.case.is_at_rest() => "see the links at rest".into(),
             (false, false, _) => "too little arrived".into(),
         }
     }
@@ -292,6 +297,9 @@ impl CaseResult {
     /// are filled; for workloads and chains, the latency of the whole.
     #[must_use]
     pub fn headline(&self) -> Option<(Compared, &Figure)> {
+        if self.case.is_at_rest() {
+            return None;
+        }
         let metric = self.case.headline_metric();
         if let Some(f) = self.figures.get(&metric) {
             return Some((Compared::Metric(metric), f));

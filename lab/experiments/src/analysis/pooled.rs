@@ -76,6 +76,10 @@ impl Pooled {
             for (metric, values) in metrics(case, &samples) {
                 put(&mut by_metric, metric, rounds, run.round, values);
             }
+            let once = run.accounts.iter().flat_map(|a| &a.once).filter(|_| case.measure.is_some());
+            for (metric, value) in once {
+                put(&mut by_metric, *metric, rounds, run.round, [*value]);
+            }
             for LinkSample { link, sample } in &samples {
                 if sample.received.is_some() {
                     put(
@@ -157,6 +161,9 @@ impl Pooled {
 
     /// Returns the headline figure, with its name.
     fn headline(&self) -> Option<(Compared, &Runs)> {
+        if self.case.is_at_rest() {
+            return None;
+        }
         let metric = self.case.headline_metric();
         if let Some(runs) = self.metrics.get(&metric) {
             return Some((Compared::Metric(metric), runs));
@@ -368,6 +375,7 @@ fn totals<'a, I: Iterator<Item = &'a Account>>(
 ) -> Totals {
     let mut t = Totals::default();
     let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
+    let mut idle = Mean::default();
     // A run with a torn payload is invalid, but its torn payloads count.
     t.torn = total(runs.iter().flat_map(|run| chosen(&run.accounts)).map(|a| a.torn));
     for run in runs.iter().filter(|r| r.is_valid()) {
@@ -387,11 +395,13 @@ fn totals<'a, I: Iterator<Item = &'a Account>>(
             cpu.add(both.map(|(p, s)| p + readers * s), a.sent);
             publisher.add(a.publisher_cpu_ns_per_sample, a.sent);
             wakes.add(a.wake_calls_per_publish, a.sent);
+            idle.add(a.idle_wakeups_per_s, 1);
         }
     }
     t.deliveries = total([t.received, t.missed]);
     (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) =
         (cpu.value(), publisher.value(), wakes.value());
+    t.idle_wakeups_per_s = idle.value();
     t
 }
 

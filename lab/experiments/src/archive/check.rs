@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Consistency check of a manifest: an archive may come from any source.
 
-use super::{Case, Manifest};
+use super::{Case, LinkMeasure, Manifest};
 use anyhow::{Context, Result, bail, ensure};
 use driveline_bench::Beside;
 use driveline_bench::child::unreadable;
@@ -93,6 +93,9 @@ fn check_case(case: &Case) -> Result<()> {
         count("µs of work", link.processing_us, 10_000_000)?;
         count("samples of history", link.depth.into(), 1024)?;
         priority(link.priority)?;
+    }
+    if let Some(LinkMeasure::AtRest { duration_ms }) = case.measure {
+        count("ms", duration_ms, LONGEST_MS)?;
     }
     if let Some(chain) = &case.chain {
         chain.rate_hz.map_or(Ok(()), rate)?;

@@ -88,6 +88,9 @@ pub struct Case {
     pub figure_is_named: bool,
     /// Links, if it has any.
     pub links: Vec<Link>,
+    /// Measurement of its one link in place of samples that pass between two ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measure: Option<LinkMeasure>,
     /// Conditions in addition to the links.
     pub beside: Beside,
     /// Name and parameters of the workload, if it has one.
@@ -96,6 +99,22 @@ pub struct Case {
     pub chain: Option<ChainJob>,
     /// Comparisons; `to` is the id of a case of the same experiment.
     pub comparisons: Vec<Comparison>,
+}
+
+/// Measurement of a link in place of samples that pass between two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkMeasure {
+    /// Processor time of both ends while nothing is published.
+    AtRest {
+        /// Observation time.
+        duration_ms: u64,
+    },
+    /// Time until the first sample: of a publisher that starts while a subscriber waits, and of a
+    /// subscriber that starts while a sample waits.
+    StartUp,
+    /// Publish and callback on one thread.
+    SameThread,
 }
 
 /// Role of a case.
@@ -181,6 +200,18 @@ impl Case {
             }
             _ => None,
         }
+    }
+
+    /// Returns true if its link is measured at rest, which has no headline figure.
+    #[must_use]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        matches!(self.measure, Some(LinkMeasure::AtRest { .. }))
+    }
+
+    /// Returns true if samples of its links are counted.
+    #[must_use]
+    pub(crate) fn has_samples(&self) -> bool {
+        !self.links.is_empty() && matches!(self.measure, None | Some(LinkMeasure::SameThread))
     }
 
     /// Returns true for a floor that is one copy of a payload, not a bare word.

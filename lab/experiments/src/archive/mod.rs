@@ -13,7 +13,7 @@ mod columns;
 mod manifest;
 mod samples;
 
-pub use manifest::{Case, Experiment, Link, Manifest, Role, Run, Workload};
+pub use manifest::{Case, Experiment, Link, LinkMeasure, Manifest, Role, Run, Workload};
 pub use samples::{LinkSample, metrics};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};

@@ -45,6 +45,7 @@ fn case(links: Vec<Link>) -> Case {
         figure: Metric::Transport,
         figure_is_named: false,
         links,
+        measure: None,
         beside: Beside::default(),
         workload: None,
         chain: None,

@@ -14,6 +14,8 @@ pub(super) enum Why {
     WithoutSamplesInA,
     WithoutSamplesInB,
     WithoutSamples,
+    /// It has processor time at rest, and no latency.
+    AtRest,
     /// Its headline figure differs in B.
     OtherFigure,
 }
@@ -35,6 +37,7 @@ impl Why {
             Self::WithoutSamplesInA => "has no valid samples in A",
             Self::WithoutSamplesInB => "has no valid samples in B",
             Self::WithoutSamples => "has no valid samples in either",
+            Self::AtRest => "is measured at rest",
             Self::OtherFigure => "has another figure in A than in B",
         }
     }

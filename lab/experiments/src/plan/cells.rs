@@ -3,10 +3,10 @@
 
 use super::environment::parameters;
 use super::{MAX_CASES, messages, too_small, workload};
-use crate::archive::{Link, Workload};
+use crate::archive::{Link, LinkMeasure, Workload};
 use crate::scenario::{
-    CaseSpec, ChainSpec, CpusSpec, DeploymentSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec,
-    Vary, WorkloadSpec,
+    CaseSpec, ChainSpec, CpusSpec, DeploymentSpec, Figure, MeasureSpec, ReachSpec, RunSpec,
+    Scenario, StageSpec, Vary, WorkloadSpec,
 };
 use crate::words::spaced;
 use anyhow::{Context, Result, ensure};
@@ -30,6 +30,8 @@ pub(super) struct Cell {
     /// The scenario's case.
     pub(super) case: String,
     pub(super) links: Vec<Link>,
+    /// Measurement of its one link in place of samples.
+    pub(super) measure: Option<LinkMeasure>,
     pub(super) beside: Beside,
     pub(super) workload: Option<Workload>,
     /// The chain with Driveline on its own edges only; other edges have no system yet.
@@ -116,11 +118,19 @@ pub(super) fn cells(
         if run.cases.as_ref().is_some_and(|chosen| !chosen.contains(name)) {
             continue;
         }
-        let case = case.over(&scenario.link);
-        let vary = &case
-            .workload
-            .as_ref()
-            .map_or_else(|| scenario.vary.clone(), |w| of_workload(&scenario.vary, w));
+        let case = match case.measure {
+            Some(measure) => of_measure(case, measure, &scenario.link),
+            None => case.over(&scenario.link),
+        };
+        let vary = &match (&case.workload, case.measure) {
+            (Some(w), _) => of_workload(&scenario.vary, w),
+            (None, Some(_)) => Vary {
+                size: scenario.vary.size.clone(),
+                priority: scenario.vary.priority.clone(),
+                ..Vary::default()
+            },
+            (None, None) => scenario.vary.clone(),
+        };
         let more = vary.combinations();
         ensure!(
             cells.len().saturating_add(more) <= MAX_CASES,
@@ -158,6 +168,21 @@ pub(super) fn cells(
         }
     }
     Ok(cells)
+}
+
+/// Returns a case with `measure`, with the values under `link` that it uses.
+fn of_measure(case: &CaseSpec, measure: MeasureSpec, link: &CaseSpec) -> CaseSpec {
+    CaseSpec {
+        measure: Some(measure),
+        size: case.size.or(link.size),
+        priority: case.priority.or(link.priority),
+        cpus: case.cpus.or(link.cpus),
+        systems: case.systems.clone().or_else(|| link.systems.clone()),
+        reach: case.reach,
+        // The first sample ends the start-up; what follows has no figure.
+        rate_hz: (measure == MeasureSpec::StartUp).then_some(1000.0),
+        ..CaseSpec::default()
+    }
 }
 
 /// Parameter of workloads that corresponds to the size of links.
@@ -227,6 +252,18 @@ fn cell(
         }
         ensure!(links.len() <= 256, "{} links at the same time are more than 256", links.len());
     }
+    if !case.has_samples() {
+        for link in &mut links {
+            (link.messages, link.warm_up) = (1, 0);
+        }
+    }
+    let measure = case.measure.map(|measure| match measure {
+        MeasureSpec::AtRest => {
+            LinkMeasure::AtRest { duration_ms: (run.seconds.unwrap_or(10.0) * 1000.0) as u64 }
+        }
+        MeasureSpec::StartUp => LinkMeasure::StartUp,
+        MeasureSpec::SameThread => LinkMeasure::SameThread,
+    });
     let last_cpu = placement.usable_cpus.last().copied();
     let favour = case.favour.as_ref().map(|f| Favour {
         subscriber: f
@@ -264,7 +301,7 @@ fn cell(
         hogs: case.hogs.unwrap_or(0),
         quota_percent: case.quota_percent,
         favour,
-        watch_every: watch,
+        watch_every: watch.filter(|_| measure.is_none()),
         cable,
         deployment,
     };
@@ -274,6 +311,7 @@ fn cell(
         name,
         case: case_name.to_owned(),
         links,
+        measure,
         beside,
         workload,
         chain: None,
@@ -407,6 +445,7 @@ impl CaseSpec {
             processing_us: self.processing_us.or(base.processing_us),
             priority: self.priority.or(base.priority),
             cpus: self.cpus.or(base.cpus),
+            measure: self.measure,
             links: self.links.clone(),
             hogs: self.hogs.or(base.hogs),
             quota_percent: self.quota_percent.or(base.quota_percent),

@@ -154,6 +154,7 @@ fn floor(system: System, title: &str, link: Link) -> Case {
         figure: Metric::Transport,
         figure_is_named: false,
         links: vec![link],
+        measure: None,
         beside: Beside::default(),
         workload: None,
         chain: None,

@@ -6,7 +6,7 @@ mod cells;
 mod environment;
 mod floors;
 
-use crate::archive::{Case, Experiment, Link, Role, Workload};
+use crate::archive::{Case, Experiment, Link, LinkMeasure, Role, Workload};
 use crate::scenario::{Extent, RunSpec, Scenario};
 use anyhow::{Context, Result, ensure};
 use cells::Cell;
@@ -48,8 +48,8 @@ pub fn plan(
     let scenario = e.scenario.clone();
     let cells = cells::cells(&scenario, &run, placement)
         .with_context(|| format!("experiment {}", scenario.id))?;
-    // Graphs of Driveline have no other system, which is reported as well.
-    let mut compares = cells.iter().all(|cell| cell.workload.is_some());
+    // Graphs of Driveline, and links at rest, have no other system, which is reported as well.
+    let mut compares = cells.iter().all(|cell| cell.workload.is_some() || cell.measure.is_some());
     for cell in cells {
         let names = run
             .systems
@@ -136,6 +136,9 @@ pub fn expected_seconds(case: &Case) -> f64 {
         return OWN_TOOL_S;
     }
     let own = !matches!(case.system, System::Peer { .. });
+    if let Some(LinkMeasure::AtRest { duration_ms }) = case.measure {
+        return duration_ms as f64 / 1000.0 + REST_START_S;
+    }
     let link = |l: &Link| {
         let samples = (l.messages + l.warm_up) as f64;
         match l.pace {
@@ -173,6 +176,8 @@ pub fn expected_seconds(case: &Case) -> f64 {
 const RESTS_S: f64 = 0.15;
 /// Additional time for each process.
 const EACH_END_S: f64 = 0.005;
+/// Start of a link that is observed at rest, and time until it is at rest.
+const REST_START_S: f64 = 0.6;
 const WORKLOAD_START_S: f64 = 0.6;
 const CHAIN_START_S: f64 = 2.6;
 /// A middleware's own latency tool runs for 5 to 10 s.
@@ -219,6 +224,9 @@ fn add_cell(
     }
     if let Some(workload) = &cell.workload {
         return add_workload(e, cell, workload, with_driveline, selection, figure);
+    }
+    if let Some(measure) = cell.measure {
+        return add_measure(e, cell, measure, with_driveline, selection);
     }
     if cell.beside.watch_every.is_some()
         && let [link] = cell.links.as_slice()
@@ -273,6 +281,31 @@ fn add_cell(
         add(e, case);
     }
     compare_with_usual_settings(e, cell, selection);
+}
+
+/// Adds another measurement of a link than that of its samples. It has no floor.
+fn add_measure(
+    e: &mut Experiment,
+    cell: &Cell,
+    measure: LinkMeasure,
+    with_driveline: bool,
+    selection: &Selection,
+) {
+    let figure = match measure {
+        LinkMeasure::AtRest { .. } => Metric::IdlePublisherCpu,
+        LinkMeasure::StartUp => Metric::StartPublisher,
+        LinkMeasure::SameThread => Metric::Transport,
+    };
+    let own = measured(cell, System::Driveline, "Driveline".into(), figure);
+    if with_driveline && own.is_at_rest() {
+        add(e, own);
+    } else if with_driveline {
+        add_twice(e, own);
+    }
+    if selection.systems().next().is_some() {
+        let reason = "at rest, at start-up and on one thread, only Driveline's links are measured";
+        leave_out(e, "links of other middleware", reason, Some(cell));
+    }
 }
 
 /// Adds a workload once for Driveline, and once for each peer whose program runs it.
@@ -458,6 +491,7 @@ fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -
         figure,
         figure_is_named: cell.figure_is_named,
         links: cell.links.clone(),
+        measure: cell.measure,
         beside: cell.beside.clone(),
         workload: None,
         chain: None,

@@ -683,7 +683,8 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
                     .collect();
                 assert_eq!(
                     controls.len(),
-                    usize::from(!has_floor),
+                    // A link at rest has no headline figure to compare.
+                    usize::from(!has_floor && !own.is_at_rest()),
                     "{} {extent:?}: {}",
                     b.id,
                     own.id
@@ -718,6 +719,44 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
         !e.cases.is_empty()
             && e.cases.iter().all(|c| c.role == Role::Measured && c.system != System::Driveline)
     );
+}
+
+#[test]
+fn a_link_that_is_not_measured_by_samples_uses_only_its_own_keys() {
+    let yaml = "scenario: 1\nid: mine\ntitle: t\nsource: s\nquestion: q\nlink: {size: 64, rate_hz: \
+                10, subscribers: 3, hogs: 1}\ncases: {a: {measure: at_rest}, b: {measure: \
+                start_up}, c: {measure: same_thread, reach: process}}\nvary: {size: [64, 1 KiB], \
+                wait: [block, spin]}\nrun: {seconds: 2, warm_up: 5}\nwatch_every_ms: 100\n";
+    let s = scenario::from_text("mine.yaml", yaml.into(), &peers()).unwrap();
+    let e = plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
+    let measured: Vec<&Case> = e.cases.iter().filter(|c| c.role == Role::Measured).collect();
+    let each = |of: &dyn Fn(&Case) -> String| measured.iter().map(|c| of(c)).collect::<Vec<_>>();
+    assert_eq!(
+        each(&|c| c.id.clone()),
+        ["a", "b", "c"]
+            .map(|case| [64, 1024].map(|size| {
+                format!("{case} · {} · driveline", driveline_graph::ByteSize(size))
+            }))
+            .concat()
+    );
+    let shape = |c: &Case| {
+        let l = &c.links[0];
+        format!("{} to {}, {}", l.messages, l.subscribers, l.wait)
+    };
+    assert_eq!(
+        each(&shape),
+        ["1 to 1, block"; 4].into_iter().chain(["1000 to 1, block"; 2]).collect::<Vec<_>>()
+    );
+    assert!(measured.iter().all(|c| c.beside == Beside::default() && c.links.len() == 1));
+    let [a, b, c] =
+        ["a", "b", "c"].map(|case| measured.iter().find(|c| c.scenario_case == case).unwrap());
+    assert_eq!(a.measure, Some(LinkMeasure::AtRest { duration_ms: 2000 }));
+    assert_eq!((b.measure, b.figure), (Some(LinkMeasure::StartUp), Metric::StartPublisher));
+    assert_eq!((c.measure, c.links[0].reach), (Some(LinkMeasure::SameThread), Reach::Process));
+    assert!(expected_seconds(a) > 2.0 && e.cases.iter().all(|c| c.role != Role::Floor));
+    let others: Vec<_> =
+        e.left_out.iter().filter(|l| l.what == "links of other middleware").collect();
+    assert!(others.len() == 1 && others[0].cells.len() == 6, "{others:?}");
 }
 
 #[test]

@@ -35,6 +35,7 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]
     plots(&mut out, e, looks);
     out.push_str(&super::chain::own_edges(e));
     out.push_str(&super::chain::transmission(e));
+    out.push_str(&once_per_run(e));
     out.push_str(&key_figures(e));
     out.push_str(&workloads(e));
     out.push_str(&layers(e));
@@ -117,6 +118,21 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
             escape(&e.id)
         );
     }
+}
+
+/// Renders start-up times, and processor time of links at rest.
+fn once_per_run(e: &ExperimentResult) -> String {
+    let start_up = match rows(&further::start_up(e)) {
+        table if table.is_empty() => table,
+        table => {
+            format!("<h3>Start-up</h3>{table}<p class=legend>{}</p>\n", escape(further::START_UP))
+        }
+    };
+    let at_rest = match rows(&further::at_rest(e)) {
+        table if table.is_empty() => table,
+        table => format!("<h3>Links at rest</h3>{table}\n"),
+    };
+    start_up + &at_rest
 }
 
 /// Renders key figures of graphs, resource use of processes, and parts of latencies.
@@ -346,11 +362,12 @@ fn road(e: &ExperimentResult) -> String {
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let mut table = Table::new("", &head, true);
     for cell in e.cells() {
-        // The time between two arrivals is not a latency: no reaction waits for it.
+        // No reaction waits for the time between two arrivals, nor for a start-up.
+        let is_latency = |of: &Compared| {
+            ![Metric::BetweenArrivals, Metric::StartPublisher].map(Compared::Metric).contains(of)
+        };
         let latencies = |c: &'_ CaseResult| {
-            c.headline()
-                .filter(|(of, _)| *of != Compared::Metric(Metric::BetweenArrivals))
-                .map(|(_, f)| f.percentiles)
+            c.headline().filter(|(of, _)| is_latency(of)).map(|(_, f)| f.percentiles)
         };
         let rows: Vec<_> = e.in_cell(cell).filter_map(|c| latencies(c).map(|p| (c, p))).collect();
         if rows.is_empty() {

@@ -322,6 +322,9 @@ fn conditions(group: &str, cases: &[&CaseResult]) -> String {
         };
         format!("between two hosts at {speed}{far}{lossy}, ")
     });
+    if cases.first().is_some_and(|c| c.case.measure.is_some()) {
+        return format!(" ({})", ByteSize(link.size as u64));
+    }
     let words = [
         ByteSize(link.size as u64).to_string(),
         pace,

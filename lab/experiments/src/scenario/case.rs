@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Subjects of a measurement: links, workloads, chains, and varied dimensions.
 
-use super::{CpusSpec, DeploymentSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
+use super::{
+    CpusSpec, DeploymentSpec, Figure, MeasureSpec, PayloadSpec, ReachSpec, ReliabilitySpec,
+    TakeSpec,
+};
 use driveline_graph::ByteSize;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -46,6 +49,10 @@ pub struct CaseSpec {
     /// `one` (all on the first), `any` (apart). Of the stages of a chain that name no CPU: `apart`
     /// (on all CPUs in turn, in the order of the file), `one`, `any` (any).
     pub cpus: Option<CpusSpec>,
+    /// Measurement of the link in place of samples that pass: processor time at rest, start-up, or
+    /// publisher and callback on one thread; only in a case (samples).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measure: Option<MeasureSpec>,
     /// Several links at the same time, by topic, instead of one; only in a case, and not one within
     /// the other.
     #[serde(default)]
@@ -83,6 +90,13 @@ pub struct CaseSpec {
     pub systems: Option<Vec<String>>,
     /// The figure of this case that counts most, if it is another than the scenario's.
     pub figure: Option<Figure>,
+}
+
+impl CaseSpec {
+    /// Returns true if a number of its samples is measured.
+    pub(crate) fn has_samples(&self) -> bool {
+        self.measure.is_none_or(|measure| measure == MeasureSpec::SameThread)
+    }
 }
 
 /// Preference for one subscriber.

@@ -5,9 +5,9 @@
 use super::LoadError;
 use super::effect::without_effect;
 use super::unused_keys::{
-    OF_LINKS, OF_WORKLOADS, unused, unused_by_chain, unused_by_links, unused_of_runs,
+    OF_LINKS, OF_MEASURES, OF_WORKLOADS, unused, unused_by_chain, unused_by_links, unused_of_runs,
 };
-use super::{CaseSpec, ReachSpec, Scenario, WorkloadSpec};
+use super::{CaseSpec, MeasureSpec, ReachSpec, Scenario, WorkloadSpec};
 use driveline_bench::child::unreadable;
 use driveline_bench::harness::Wait;
 use driveline_bench::peers::{Peer, misnamed};
@@ -210,6 +210,22 @@ fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
             message,
             "a workload has its own parameters (docs/workloads.md): leave it out",
         );
+    }
+    if let Some(measure) = case.measure.filter(|_| case.workload.is_none()) {
+        let mut used = OF_MEASURES.to_vec();
+        used.extend((measure == MeasureSpec::SameThread).then_some("reach"));
+        if let Some(key) = unused(case, &used) {
+            let message = format!("the case '{name}' has `measure`, which does not use `{key}`");
+            mistakes.wrong(
+                &["cases", name, &key],
+                message,
+                "leave it out, or measure samples: a case without `measure`",
+            );
+        } else if case.reach == Some(ReachSpec::Network) {
+            let message = "one thread does not reach another host".to_owned();
+            mistakes.bad(&["cases", name, "reach"], message, "use process or host");
+        }
+        return;
     }
     if !case.links.is_empty() && (case.workload.is_some() || case.copies.is_some()) {
         let message = format!("the case '{name}' has `links` and something else");
@@ -449,6 +465,38 @@ mod tests {
             let text = parse(&format!("{HEAD}{rest}")).unwrap_err();
             assert!(text.contains(says) && text.contains("mine.yaml:"), "{rest}: {text}");
         }
+        for (case, run, says) in [
+            ("{measure: at_rest, size: 64, rate_hz: 10}", "", "which does not use `rate_hz`"),
+            ("{measure: start_up, size: 64, reach: host}", "", "which does not use `reach`"),
+            ("{measure: same_thread, size: 64, wait: spin}", "", "a case without `measure`"),
+            ("{measure: at_rest, links: {x: {size: 64}}}", "", "which does not use `links`"),
+            ("{measure: same_thread, size: 64, reach: network}", "", "use process or host"),
+            ("{measure: start_up, workload: {name: refsys}}", "", "which has no `measure`"),
+            ("{links: {x: {size: 64, measure: at_rest}}}", "", "`measure` belongs to the case"),
+            ("{measure: rest, size: 64}", "", "cannot be `rest`"),
+            ("{measure: at_rest}", "", "'a' says no size"),
+            ("{measure: start_up, size: 64}", "run: {seconds: 5}\n", "uses `seconds`"),
+            ("{measure: same_thread, size: 64}", "run: {seconds: 5}\n", "uses `seconds`"),
+            ("{measure: start_up, size: 64}", "run: {messages: 5}\n", "uses `messages`"),
+            ("{measure: at_rest, size: 64}", "run: {warm_up: 5}\n", "uses `warm_up`"),
+            ("{measure: at_rest, size: 64}", "figure: transport\n", "have their own figures"),
+            ("{measure: start_up, size: 64}", "own_tools: true\n", "no case is one"),
+            (
+                "{measure: start_up, size: 64}",
+                "link: {measure: at_rest}\n",
+                "goes into `cases.NAME`",
+            ),
+        ] {
+            let text = parse(&format!("{HEAD}cases: {{a: {case}}}\n{run}")).unwrap_err();
+            assert!(text.contains(says) && text.contains("mine.yaml:"), "{case} {run}: {text}");
+        }
+        // They use their size of `link`; its other settings do not apply to them.
+        parse(&format!(
+            "{HEAD}link: {{size: 64, rate_hz: 10, wait: spin}}\ncases: {{a: {{measure: at_rest}}, \
+             b: {{measure: same_thread, reach: process}}, c: {{}}}}\nrun: {{seconds: 2, warm_up: \
+             5}}\n"
+        ))
+        .unwrap();
         // Common settings of links do not apply to the workloads next to them.
         parse(&format!(
             "{HEAD}link: {{hogs: 1}}\ncases: {{a: {{workload: {{name: refsys}}}}, b: \

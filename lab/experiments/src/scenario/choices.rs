@@ -28,6 +28,18 @@ pub enum AnswerSpec {
     Throughput,
 }
 
+/// Measurement of a link in place of samples that pass from publisher to subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MeasureSpec {
+    /// Processor time of both ends while nothing is published.
+    AtRest,
+    /// From starting the process of one end until the subscriber has a sample, for both ends.
+    StartUp,
+    /// From publishing to the callback, on the thread that publishes.
+    SameThread,
+}
+
 /// Headline figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -153,18 +153,23 @@ fn figure_without_system(s: &Scenario, all: &[Links<'_>]) -> Option<UnusedKey> {
         (None, Some(_)) => &["link", "figure"],
         (None, None) => return None,
     };
-    let what = if s.chain.is_some() { "chains are" } else { "workloads are" };
-    let message = format!(
-        "`figure` names what links are compared by, and there is no link: {what} compared by the \
-         latency of the whole"
-    );
+    let what = if s.chain.is_some() {
+        "chains are compared by the latency of the whole"
+    } else if s.cases.values().all(|case| case.measure.is_some()) {
+        "cases with `measure` have their own figures"
+    } else {
+        "workloads are compared by the latency of the whole"
+    };
+    let message =
+        format!("`figure` names what links are compared by, and there is no link: {what}");
     Some(UnusedKey::at(path, message, "leave it out".into()))
 }
 
 /// Finds requests without an effect.
 pub(super) fn without_effect(s: &Scenario) -> Option<UnusedKey> {
     let parts = Part::of(s);
-    let is_links = |case: &CaseSpec| s.chain.is_none() && case.workload.is_none();
+    let is_links =
+        |case: &CaseSpec| s.chain.is_none() && case.workload.is_none() && case.measure.is_none();
     let all: Vec<Links<'_>> = parts
         .iter()
         .flat_map(|part| {

@@ -17,7 +17,8 @@ pub use builtin::{Builtin, builtin};
 pub use case::{CaseSpec, ChainSpec, FavourSpec, Reads, StageSpec, Vary, WorkloadSpec};
 pub(crate) use check::OWN_SYSTEMS;
 pub use choices::{
-    AnswerSpec, CpusSpec, DeploymentSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec,
+    AnswerSpec, CpusSpec, DeploymentSpec, Figure, MeasureSpec, PayloadSpec, ReachSpec,
+    ReliabilitySpec, TakeSpec,
 };
 pub use error::LoadError;
 pub use extent::Extent;
@@ -97,8 +98,9 @@ fn common(generator: &mut SchemaGenerator) -> Schema {
     let mut case = CaseSpec::json_schema(generator);
     if let Some(properties) = case.get_mut("properties").and_then(serde_json::Value::as_object_mut)
     {
-        properties
-            .retain(|key, _| !["links", "workload", "driveline_edges"].contains(&key.as_str()));
+        properties.retain(|key, _| {
+            !["links", "measure", "workload", "driveline_edges"].contains(&key.as_str())
+        });
     }
     case
 }
@@ -118,7 +120,7 @@ pub struct RunSpec {
     #[schemars(range(min = 1, max = 10_000_000))]
     pub messages: Option<u64>,
     /// Sending time of each run of links and chains with a rate, at least one sample; observation
-    /// time of a workload (10). A case without a rate sends 1000 messages.
+    /// time of a workload and of a link at rest (10). A case without a rate sends 1000 messages.
     #[schemars(range(min = 0.1, max = 86400.0))]
     pub seconds: Option<f64>,
     /// Samples of links and chains before the counted ones (100, of chains 10).

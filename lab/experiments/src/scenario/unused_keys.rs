@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Unused keys of a scenario. Silently ignoring them would measure something else.
 
-use super::{CaseSpec, RunSpec, Scenario, Vary};
+use super::{CaseSpec, MeasureSpec, RunSpec, Scenario, Vary};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -33,6 +33,8 @@ pub(super) const OF_LINKS: [&str; 13] = [
     "priority",
     "cpus",
 ];
+/// Keys of a case with `measure`.
+pub(super) const OF_MEASURES: [&str; 5] = ["measure", "size", "priority", "cpus", "systems"];
 /// Keys that a case with a workload sets for itself.
 pub(super) const OF_WORKLOADS: [&str; 2] = ["workload", "systems"];
 
@@ -162,11 +164,14 @@ pub(super) fn unused_by_links(s: &Scenario) -> Option<UnusedKey> {
 /// Finds keys of `run`, `quick` or `paper` that none of its cases can use.
 pub(super) fn unused_of_runs(s: &Scenario) -> Option<UnusedKey> {
     for part in Part::of(s) {
-        let links = || part.cases(s).any(|(_, c)| c.workload.is_none());
+        let links = || part.cases(s).any(|(_, c)| c.workload.is_none() && c.has_samples());
         let has_rate =
             |c: &CaseSpec| c.rate_hz.is_some() || c.links.values().any(|l| l.rate_hz.is_some());
         let rate = s.link.rate_hz.is_some() || !part.vary.rate_hz.is_empty();
-        let lasts = |c: &CaseSpec| c.workload.is_some() || rate || has_rate(c);
+        let lasts = |c: &CaseSpec| match c.measure {
+            Some(measure) => measure == MeasureSpec::AtRest,
+            None => c.workload.is_some() || rate || has_rate(c),
+        };
         let name = part.name;
         if part.own.seconds.is_some() && !part.cases(s).any(|(_, c)| lasts(c)) {
             let message =
@@ -179,14 +184,15 @@ pub(super) fn unused_of_runs(s: &Scenario) -> Option<UnusedKey> {
         }
         if part.own.messages.is_some() && !links() {
             let message = format!(
-                "no case of `{name}` uses `messages`: a workload is observed for some time"
+                "no case of `{name}` uses `messages`: workloads and links at rest are observed for \
+                 some time, and a start-up is one sample"
             );
             return Some(UnusedKey::at(&[name, "messages"], message, "write `seconds`".into()));
         }
         if part.own.warm_up.is_some() && !links() {
             let message = format!(
-                "no case of `{name}` uses `warm_up`, which is a number of samples: a workload has \
-                 none"
+                "no case of `{name}` uses `warm_up`, which is a number of samples: a workload, a \
+                 link at rest and a start-up have none"
             );
             return Some(UnusedKey::at(
                 &[name, "warm_up"],

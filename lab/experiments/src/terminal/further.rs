@@ -29,6 +29,17 @@ pub(super) fn between_arrivals(text: &mut String, e: &ExperimentResult) {
     write(text, &further::between_arrivals(e).terminal());
 }
 
+/// Writes start-up times, and processor time of links at rest.
+pub(super) fn once_per_run(text: &mut String, e: &ExperimentResult, width: usize) {
+    let start_up = further::start_up(e);
+    if !start_up.is_empty() {
+        start_up.terminal().write(text);
+        text.push_str(&wrapped(&format!("  {}", further::START_UP), width));
+        text.push('\n');
+    }
+    write(text, &further::at_rest(e).terminal());
+}
+
 /// Writes chains with Driveline on some edges, compared with the same chains without.
 pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
     let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();

@@ -52,6 +52,7 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &LeftOutLines, 
     }
     text.push('\n');
     compared(text, e, width);
+    further::once_per_run(text, e, width);
     further::between_arrivals(text, e);
     further::own_edges(text, e);
     further::transmission(text, e);
@@ -173,7 +174,7 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
     if copy.is_some() {
         say("  ÷ memcpy: compared with one copy of as many bytes (see the floors)");
     }
-    if e.measured().any(|c| !c.case.links.is_empty() && c.headline().is_some()) {
+    if e.measured().any(|c| c.case.has_samples() && c.headline().is_some()) {
         let nowhere = nowhere(e);
         if !nowhere.names.is_empty() {
             say(&format!("  {}: none", nowhere.names.join(", ")));
