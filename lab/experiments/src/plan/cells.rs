@@ -498,6 +498,7 @@ fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
         DeploymentSpec::Bare => "bare".to_owned(),
         DeploymentSpec::Container => "one container".to_owned(),
         DeploymentSpec::Containers => "a container each".to_owned(),
+        DeploymentSpec::ContainersInPod => "a container each, in a pod".to_owned(),
     });
     all
 }

@@ -94,7 +94,9 @@ words! {
         /// In one container.
         Container,
         /// In a container each.
-        Containers
+        Containers,
+        /// In a container each, with one network, IPC and PID namespace, `/dev/shm` and `/tmp`.
+        ContainersInPod
     }
 }
 words! {

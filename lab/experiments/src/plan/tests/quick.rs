@@ -21,8 +21,7 @@ const FEW: &[(&str, &str, &str)] = &[
     ("S5", "reader killed", "a graph of Driveline"),
     ("S5", "region corrupted", "a graph of Driveline"),
     ("W7", "graph, ", "a graph of Driveline"),
-    ("B1C", "one container", "only Driveline is put into containers yet"),
-    ("B1C", "a container each", "only Driveline is put into containers yet"),
+    ("B1C", "a container each", "iceoryx needs a pod"),
 ];
 
 fn real_peers() -> Vec<Peer> {
