@@ -41,6 +41,9 @@ pub enum Deployment {
     /// A container for each process. The containers have one network, IPC and PID namespace, one
     /// `/dev/shm` and one `/tmp`, as in a pod.
     ContainersInPod,
+    /// A container for each process, with a seccomp profile that refuses `futex_waitv`, as Podman's
+    /// own of 2022 does.
+    ContainersWithoutFutexWaitv,
 }
 
 impl Deployment {
@@ -93,7 +96,12 @@ impl Containers {
             // Zenoh locks its pools, which are larger than the usual limit, into memory.
             options.extend(["--cap-add".into(), "ipc_lock".into()]);
         }
-        if let Ok(profile) = seccomp::profile(EngineKind::Podman) {
+        let profile = if deployment == Deployment::ContainersWithoutFutexWaitv {
+            Some(seccomp::profile_without_call(EngineKind::Podman)?)
+        } else {
+            seccomp::profile(EngineKind::Podman).ok()
+        };
+        if let Some(profile) = profile {
             let path = directory.join("seccomp.json");
             std::fs::write(&path, profile)?;
             options.extend(["--security-opt".into(), format!("seccomp={}", path.display())]);
@@ -224,6 +232,21 @@ fn library_directory(line: &str) -> Option<PathBuf> {
     path.parent().filter(|_| path.is_absolute() && !in_usr).map(Path::to_owned)
 }
 
+/// Returns the reason why a deployment is impossible on this machine, or `None`; blocks as
+/// [`containers_refused`].
+#[must_use]
+pub fn deployment_refused(deployment: Deployment) -> Option<String> {
+    if deployment.is_bare() {
+        return None;
+    }
+    containers_refused().or_else(|| {
+        let refuses = deployment == Deployment::ContainersWithoutFutexWaitv;
+        refuses.then(|| seccomp::profile_without_call(EngineKind::Podman).err())?.map(|e| {
+            format!("{e}; install the package golang-github-containers-common, which has it")
+        })
+    })
+}
+
 /// Returns the reason why containers cannot run on this machine, or `None`. It starts one to find
 /// out, once in a process; blocks.
 #[must_use]
@@ -266,6 +289,29 @@ mod tests {
             ("\tstatically linked", None),
         ] {
             assert_eq!(library_directory(line).as_deref(), directory.map(Path::new), "{line}");
+        }
+    }
+
+    /// Number of `futex_waitv`, and the call of it without a valid argument.
+    const CALL: &str = "import ctypes; libc = ctypes.CDLL(None, use_errno=True); \
+         libc.syscall(449, 0, 0, 0, 0, 0); print(ctypes.get_errno())";
+
+    /// A machine without Podman checks nothing here.
+    #[test]
+    fn a_profile_refuses_the_call_and_the_other_allows_it() {
+        let without = Deployment::ContainersWithoutFutexWaitv;
+        if deployment_refused(without).is_some() {
+            return;
+        }
+        // EINVAL from the kernel, ENOSYS from the profile.
+        for (deployment, error) in [(Deployment::Containers, "22"), (without, "38")] {
+            let dir = tempfile::tempdir().unwrap();
+            let program = Path::new("/usr/bin/python3");
+            let ends = Ends { program, of_peer: false };
+            let mut containers = Containers::new(deployment, dir.path(), &ends).unwrap();
+            let out = containers.command(program).unwrap().args(["-c", CALL]).output().unwrap();
+            let errors = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), error, "{errors}");
         }
     }
 

@@ -96,7 +96,9 @@ words! {
         /// In a container each.
         Containers,
         /// In a container each, with one network, IPC and PID namespace, `/dev/shm` and `/tmp`.
-        ContainersInPod
+        ContainersInPod,
+        /// In a container each, with a seccomp profile that refuses `futex_waitv`.
+        ContainersWithoutFutexWaitv
     }
 }
 words! {
