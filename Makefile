@@ -43,6 +43,7 @@ test-containers: ## test modules in containers: rights, restarts, images; instal
 	@tools/setup.sh containers
 	@python3 tools/python_packages.py tools/packages/containers_python.txt build/python_containers
 	cargo build --locked -p driveline-cli -p driveline-capi -p driveline-runtime --bin driveline --bin driveline-host --bin driveline-test-host --lib
+	cargo build --locked -p driveline-lab --bin driveline-bench
 	@python3 tools/test_containers.py $(ONLY)
 
 measure: ## run long tests that judge durations: outages, slow links, other middleware; ROUNDS=3; for a release, not for a landing

@@ -835,6 +835,64 @@ def test_quadlet_makes_services_of_the_units(place):
     return None
 
 
+SCENARIO = """\
+scenario: 1
+id: containers
+title: Peers in containers
+source: a test
+question: Do the processes of peers connect in containers?
+systems: [driveline, test/loopback, test/shared, test/dies]
+cases: {ping-pong: {}}
+vary: {size: [1 KiB], deployment: [bare, container, containers, containers_in_pod,
+  containers_without_futex_waitv]}
+run: {rounds: 1, messages: 5, warm_up: 1}
+"""
+
+
+def test_the_laboratory_measures_peers_in_containers(place):
+    peers, archive = place.directory / "peers", place.directory / "archive"
+    peers.mkdir()
+    shutil.copy(ROOT / "lab" / "bench" / "tests" / "peer.py", peers / "test")
+    scenario = place.directory / "scenario.yaml"
+    scenario.write_text(SCENARIO)
+    # A run that the hypervisor disturbs is invalid (exit code 1); its samples are complete, too.
+    done = subprocess.run(
+        [BIN / "driveline-bench", "run", scenario, "--out", archive],
+        env={**place.environment, "DRIVELINE_PEERS": str(peers)},
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+    )
+    text = done.stdout + done.stderr
+    check(done.returncode in (0, 1) and (archive / "manifest.json").exists(), text)
+    experiment = json.loads((archive / "manifest.json").read_text())["experiments"][0]
+    measured = {}
+    for case in experiment["cases"]:
+        for path in (archive / "runs" / "containers" / case["directory"]).glob("*.json"):
+            run = json.loads(path.read_text())
+            # The process of one variant ends too early. Its containers must not stay.
+            must_fail = case["system"] == "test/dies"
+            check(bool(run["failure"]) == must_fail, f"{case['id']}: {run['failure']}")
+            if case["role"] == "measured":
+                measured.setdefault(case["system"], set()).add(case["cell"])
+    # A container each, with a private /dev/shm, is no place for sockets in /dev/shm.
+    shared = {"bare", "one container", "a container each, in a pod"}
+    every = shared | {"a container each"}
+    without = {"a container each without futex_waitv"}
+    cells = {
+        name: {cell.split(" \N{MIDDLE DOT} ")[-1] for cell in found}
+        for name, found in measured.items()
+    }
+    check(cells.pop("test/shared") == shared, f"{cells}")
+    check(cells.pop("driveline") == every | without, f"{cells}")
+    check(cells == dict.fromkeys(("test/loopback", "test/dies"), every), f"{cells}")
+    left_out = [left for left in experiment["left_out"] if left["what"] == "test/shared"]
+    check(len(left_out) == 2 and "containers_in_pod" in left_out[0]["reason"], f"{left_out}")
+    check("test/shared: its processes need one /dev/shm" in text, text)
+    names = place.podman("ps", "--all", "--format", "{{.Names}}")
+    check("driveline-bench" not in names, f"no container stays: {names}")
+
+
 def main(names):
     if os.geteuid() != 0:
         sys.exit("test_containers: error: the separate storage of the containers needs root")

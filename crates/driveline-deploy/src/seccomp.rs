@@ -11,6 +11,8 @@ use thiserror::Error;
 
 /// The system call.
 const CALL: &str = "futex_waitv";
+/// Error number of a system call that the kernel does not know.
+const ENOSYS: i32 = 38;
 /// Paths of Podman's profile: the administrator's, then the distribution's.
 const PLACES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
 
@@ -41,6 +43,19 @@ pub enum SeccompError {
 /// [`SeccompError`]; then containers run with the engine's own profile, and the report shows how
 /// their threads wait.
 pub fn profile(kind: EngineKind) -> Result<String, SeccompError> {
+    edited(kind, with_call)
+}
+
+/// Returns the engine's default profile without `futex_waitv`: the call fails with ENOSYS, as in
+/// profiles that do not know it.
+///
+/// # Errors
+/// [`SeccompError`].
+pub fn profile_without_call(kind: EngineKind) -> Result<String, SeccompError> {
+    edited(kind, without_call)
+}
+
+fn edited(kind: EngineKind, edit: fn(&str) -> Option<String>) -> Result<String, SeccompError> {
     if kind == EngineKind::Docker {
         return Err(SeccompError::None("docker"));
     }
@@ -48,7 +63,7 @@ pub fn profile(kind: EngineKind) -> Result<String, SeccompError> {
     let path = path.ok_or(SeccompError::None("podman"))?;
     let text = std::fs::read_to_string(path)
         .map_err(|source| SeccompError::Read { path: path.to_owned(), source })?;
-    with_call(&text).ok_or_else(|| SeccompError::Shape(path.to_owned()))
+    edit(&text).ok_or_else(|| SeccompError::Shape(path.to_owned()))
 }
 
 /// Returns the profile with the call allowed; `None` if the text is not a profile.
@@ -66,6 +81,20 @@ fn with_call(text: &str) -> Option<String> {
     if !allows {
         rules.insert(0, rule);
     }
+    serde_json::to_string_pretty(&profile).ok()
+}
+
+/// Returns the profile with the call refused; `None` if the text is not a profile.
+fn without_call(text: &str) -> Option<String> {
+    let mut profile: Value = serde_json::from_str(text).ok()?;
+    let rules = profile.get_mut("syscalls")?.as_array_mut()?;
+    for rule in rules.iter_mut() {
+        if let Some(names) = rule.get_mut("names").and_then(Value::as_array_mut) {
+            names.retain(|n| n != CALL);
+        }
+    }
+    rules.retain(|r| r.get("names").and_then(Value::as_array).is_none_or(|n| !n.is_empty()));
+    rules.insert(0, json!({ "names": [CALL], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS }));
     serde_json::to_string_pretty(&profile).ok()
 }
 
@@ -88,9 +117,24 @@ mod tests {
     }
 
     #[test]
+    fn the_call_is_refused_and_nothing_else_changes() {
+        let newer = concat!(
+            r#"{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[{"names":["read","futex_waitv"],"#,
+            r#""action":"SCMP_ACT_ALLOW"}]}"#,
+        );
+        let without = without_call(newer).unwrap();
+        let profile: Value = serde_json::from_str(&without).unwrap();
+        let refused = json!({"names": [CALL], "action": "SCMP_ACT_ERRNO", "errnoRet": 38});
+        assert_eq!(profile["syscalls"][0], refused);
+        assert_eq!(profile["syscalls"][1]["names"], json!(["read"]));
+        assert_eq!(without_call(&with_call(newer).unwrap()).unwrap(), without);
+    }
+
+    #[test]
     fn what_is_no_profile_is_refused() {
         for bad in ["", "[]", "{}", r#"{"syscalls":1}"#] {
             assert_eq!(with_call(bad), None, "{bad}");
+            assert_eq!(without_call(bad), None, "{bad}");
         }
         assert!(profile(EngineKind::Docker).unwrap_err().to_string().contains("docker"));
     }

@@ -3,7 +3,8 @@
 //!
 //! The containers have the isolation: namespaces, control groups, no capabilities, the seccomp
 //! profile of `driveline deploy seccomp`. Their files are those of this machine, read-only, so that
-//! no image must be built, and every end runs the same program as on bare metal.
+//! no image must be built, and every end runs the same program as on bare metal. The containers of
+//! a peer share one network namespace, in which there is only a loopback interface.
 
 use anyhow::{Context, Result, bail, ensure};
 use driveline_deploy::EngineKind;
@@ -18,6 +19,9 @@ use std::sync::OnceLock;
 const SYSTEM: [&str; 3] = ["/usr", "/etc", "/opt"];
 /// Links into `/usr` of a system whose directories are merged.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
+
+/// Variable with directories of libraries.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// Runs a program under a shell that stays. Programs ask the kernel to end them with their parent
 /// process ([`crate::child::end_with_starter`]), and the parent of an engine's `exec` ends at once.
@@ -34,6 +38,12 @@ pub enum Deployment {
     Container,
     /// A container for each process.
     Containers,
+    /// A container for each process. The containers have one network, IPC and PID namespace, one
+    /// `/dev/shm` and one `/tmp`, as in a pod.
+    ContainersInPod,
+    /// A container for each process, with a seccomp profile that refuses `futex_waitv`, as Podman's
+    /// own of 2022 does.
+    ContainersWithoutFutexWaitv,
 }
 
 impl Deployment {
@@ -44,22 +54,33 @@ impl Deployment {
     }
 }
 
+/// The processes that containers are made for.
+pub(crate) struct Ends<'a> {
+    /// Their program.
+    pub(crate) program: &'a Path,
+    /// `true` if they are a peer's, which may connect over the loopback interface.
+    pub(crate) of_peer: bool,
+}
+
 /// The containers of one run. Dropping it removes them.
 pub(crate) struct Containers {
     options: Vec<String>,
+    namespaces: Vec<String>,
     names: Vec<String>,
     one: Option<String>,
     directory: PathBuf,
 }
 
 impl Containers {
-    /// Makes the container for all ends, if the deployment has one, and starts it; blocks.
-    /// `shared`: directory of the run, which all containers see. `program`: program of the ends.
-    pub(crate) fn new(deployment: Deployment, shared: &Path, program: &Path) -> Result<Self> {
+    /// Makes the container for all ends, or the one whose namespaces they share, if the deployment
+    /// has one, and starts it; blocks. `shared`: directory of the run, which all containers see.
+    pub(crate) fn new(deployment: Deployment, shared: &Path, ends: &Ends<'_>) -> Result<Self> {
         let directory = shared.join("containers");
-        let root = directory.join("root");
-        std::fs::create_dir_all(&root)
-            .with_context(|| format!("cannot make {}", root.display()))?;
+        let (root, temporary) = (directory.join("root"), directory.join("tmp"));
+        for path in [&root, &temporary] {
+            std::fs::create_dir_all(path)
+                .with_context(|| format!("cannot make {}", path.display()))?;
+        }
         for name in MERGED {
             let usr = Path::new("usr").join(name);
             if Path::new("/").join(&usr).exists() {
@@ -67,41 +88,74 @@ impl Containers {
             }
         }
         let mut options: Vec<String> =
-            ["--rm", "--network", "none", "--ipc", "private", "--cap-drop", "all"]
+            ["--rm", "--cap-drop", "all", "--security-opt", "no-new-privileges"]
                 .map(str::to_owned)
                 .into();
-        options.extend(["--security-opt".into(), "no-new-privileges".into()]);
-        options.extend(["--log-driver".into(), "none".into(), "--shm-size".into(), "1g".into()]);
-        if let Ok(profile) = seccomp::profile(EngineKind::Podman) {
+        options.extend(["--log-driver".into(), "none".into()]);
+        if ends.of_peer {
+            // Zenoh locks its pools, which are larger than the usual limit, into memory.
+            options.extend(["--cap-add".into(), "ipc_lock".into()]);
+        }
+        let profile = if deployment == Deployment::ContainersWithoutFutexWaitv {
+            Some(seccomp::profile_without_call(EngineKind::Podman)?)
+        } else {
+            seccomp::profile(EngineKind::Podman).ok()
+        };
+        if let Some(profile) = profile {
             let path = directory.join("seccomp.json");
             std::fs::write(&path, profile)?;
             options.extend(["--security-opt".into(), format!("seccomp={}", path.display())]);
         }
-        let mut mount = |path: &Path, rights: &str| {
-            options.extend(["--volume".into(), format!("{0}:{0}:{rights}", path.display())]);
-        };
-        SYSTEM.iter().map(Path::new).filter(|p| p.exists()).for_each(|p| mount(p, "ro"));
-        let of_program = program.parent().unwrap_or(Path::new("/"));
-        if !of_program.starts_with("/usr") {
-            mount(of_program, "ro");
+        if let Ok(directories) = std::env::var(LIBRARY_PATH) {
+            options.extend(["--env".into(), format!("{LIBRARY_PATH}={directories}")]);
         }
-        mount(shared, "rw");
+        let in_pod = deployment == Deployment::ContainersInPod;
+        let mut mount = |from: &Path, to: &Path, rights: &str| {
+            let volume = format!("{}:{}:{rights}", from.display(), to.display());
+            options.extend(["--volume".into(), volume]);
+        };
+        if in_pod {
+            mount(&temporary, Path::new("/tmp"), "rw");
+        }
+        for path in read_only(ends.program) {
+            mount(&path, &path, "ro");
+        }
+        mount(shared, shared, "rw");
+        if !in_pod {
+            options.extend(["--tmpfs".into(), "/tmp:mode=1777".into()]);
+        }
         options.extend(["--rootfs".into(), root.display().to_string()]);
-        let mut containers = Self { options, names: Vec::new(), one: None, directory };
+        let ipc = if in_pod { "shareable" } else { "private" };
+        // Without a limit of its own, as `/dev/shm` of the machine, whose memory is checked.
+        let own = ["--network", "none", "--ipc", ipc, "--shm-size", "0"];
+        let namespaces = own.map(str::to_owned).into();
+        let mut containers = Self { options, namespaces, names: Vec::new(), one: None, directory };
         if deployment == Deployment::Container {
-            let name = containers.next_name()?;
-            let mut command = Command::new("podman");
-            command.args(["run", "--detach", "--name", &name]).args(&containers.options);
-            command.args(["sleep", "infinity"]).stdout(Stdio::null());
-            let out = command.output().context("cannot start podman")?;
-            ensure!(
-                out.status.success(),
-                "podman cannot start a container: {}",
-                String::from_utf8_lossy(&out.stderr).trim()
-            );
-            containers.one = Some(name);
+            containers.one = Some(containers.start_idle()?);
+        } else if in_pod || ends.of_peer {
+            let first = containers.start_idle()?;
+            let common = format!("container:{first}");
+            let own = ["--network", &common, "--ipc", "private", "--shm-size", "0"];
+            let in_a_pod = ["--network", &common, "--ipc", &common, "--pid", &common];
+            let namespaces = if in_pod { in_a_pod } else { own };
+            containers.namespaces = namespaces.map(str::to_owned).into();
         }
         Ok(containers)
+    }
+
+    /// Starts a container without an end, and returns its name.
+    fn start_idle(&mut self) -> Result<String> {
+        let name = self.next_name()?;
+        let mut command = Command::new("podman");
+        command.args(["run", "--detach", "--name", &name]).args(&self.namespaces);
+        command.args(&self.options).args(["sleep", "infinity"]).stdout(Stdio::null());
+        let out = command.output().context("cannot start podman")?;
+        ensure!(
+            out.status.success(),
+            "podman cannot start a container: {}",
+            String::from_utf8_lossy(&out.stderr).trim()
+        );
+        Ok(name)
     }
 
     /// Returns a command for a program in the one container, or in a new one. The program reads
@@ -112,9 +166,10 @@ impl Containers {
             command.args(["exec", "--interactive", one]);
         } else {
             let name = self.next_name()?;
-            command.args(["run", "--interactive", "--name", &name]).args(&self.options);
+            command.args(["run", "--interactive", "--name", &name]);
+            command.args(&self.namespaces).args(&self.options);
         }
-        command.args(["sh", "-c", UNDER_A_SHELL]).arg(program);
+        command.args(["sh", "-c", UNDER_A_SHELL]).arg(absolute(program));
         Ok(command)
     }
 
@@ -128,16 +183,68 @@ impl Containers {
 
 impl Drop for Containers {
     fn drop(&mut self) {
-        // Killing podman's own process would leave its container.
-        let remove = ["rm", "--force", "--ignore", "--time", "0"];
-        let _ = Command::new("podman")
-            .args(remove)
-            .args(&self.names)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+        // Killing podman's own process would leave its container. The first container comes last,
+        // because podman removes none whose namespaces others use.
+        let (first, others) = self.names.split_at(self.names.len().min(1));
+        for names in [others, first].into_iter().filter(|names| !names.is_empty()) {
+            let _ = Command::new("podman")
+                .args(["rm", "--force", "--ignore", "--time", "0"])
+                .args(names)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
+        }
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Returns the directories that a program needs: the system's, its own, and those of its libraries.
+fn read_only(program: &Path) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> = Vec::new();
+    let libraries = Command::new("ldd").arg(program).stdin(Stdio::null()).output();
+    let text = libraries.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+    let libraries = text.iter().flat_map(|t| t.lines()).filter_map(library_directory);
+    let path = std::env::var(LIBRARY_PATH).unwrap_or_default();
+    let own = [Some(absolute(program)), program.canonicalize().ok()];
+    let own = own.iter().flatten().filter_map(|path| path.parent().map(Path::to_owned));
+    let all = SYSTEM.iter().map(PathBuf::from).chain(own).chain(libraries);
+    for directory in all.chain(path.split(':').map(PathBuf::from)) {
+        let is_seen = directories.iter().any(|seen| directory.starts_with(seen));
+        if directory.parent().is_some() && directory.is_absolute() && directory.is_dir() && !is_seen
+        {
+            directories.push(directory);
+        }
+    }
+    directories
+}
+
+/// Returns the absolute path of a program; a name without a directory stays a name.
+fn absolute(program: &Path) -> PathBuf {
+    let is_name = program.parent().is_none_or(|parent| parent.as_os_str().is_empty());
+    let path = std::path::absolute(program).ok().filter(|_| !is_name);
+    path.unwrap_or_else(|| program.to_owned())
+}
+
+/// Returns the directory of the library in a line of `ldd`.
+fn library_directory(line: &str) -> Option<PathBuf> {
+    let path = Path::new(line.split_once(" => ")?.1.split(" (").next()?);
+    let in_usr = MERGED.iter().any(|name| path.starts_with(Path::new("/").join(name)));
+    path.parent().filter(|_| path.is_absolute() && !in_usr).map(Path::to_owned)
+}
+
+/// Returns the reason why a deployment is impossible on this machine, or `None`; blocks as
+/// [`containers_refused`].
+#[must_use]
+pub fn deployment_refused(deployment: Deployment) -> Option<String> {
+    if deployment.is_bare() {
+        return None;
+    }
+    containers_refused().or_else(|| {
+        let refuses = deployment == Deployment::ContainersWithoutFutexWaitv;
+        refuses.then(|| seccomp::profile_without_call(EngineKind::Podman).err())?.map(|e| {
+            format!("{e}; install the package golang-github-containers-common, which has it")
+        })
+    })
 }
 
 /// Returns the reason why containers cannot run on this machine, or `None`. It starts one to find
@@ -152,8 +259,9 @@ fn tried() -> Result<()> {
     let id = driveline::types::EndpointId::random()?;
     let directory = std::env::temp_dir().join(format!("driveline-bench-{id}"));
     std::fs::create_dir(&directory)?;
-    let tried = Containers::new(Deployment::Containers, &directory, Path::new("/usr/bin/true"))
-        .and_then(|mut containers| {
+    let ends = Ends { program: Path::new("/usr/bin/true"), of_peer: false };
+    let tried =
+        Containers::new(Deployment::Containers, &directory, &ends).and_then(|mut containers| {
             let out = containers.command(Path::new("true"))?.output().context(
                 "podman cannot be started; install it: apt-get install podman runc netavark \
                  catatonit",
@@ -165,4 +273,65 @@ fn tried() -> Result<()> {
         });
     let _ = std::fs::remove_dir_all(&directory);
     tried
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_libraries_outside_the_system_need_a_directory() {
+        for (line, directory) in [
+            ("\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f00)", None),
+            ("\tlibown.so => /srv/lib/libown.so (0x00007f00)", Some("/srv/lib")),
+            ("\tlibgone.so => not found", None),
+            ("\tlinux-vdso.so.1 (0x00007ffd)", None),
+            ("\tstatically linked", None),
+        ] {
+            assert_eq!(library_directory(line).as_deref(), directory.map(Path::new), "{line}");
+        }
+    }
+
+    /// Number of `futex_waitv`, and the call of it without a valid argument.
+    const CALL: &str = "import ctypes; libc = ctypes.CDLL(None, use_errno=True); \
+         libc.syscall(449, 0, 0, 0, 0, 0); print(ctypes.get_errno())";
+
+    /// A machine without Podman checks nothing here.
+    #[test]
+    fn a_profile_refuses_the_call_and_the_other_allows_it() {
+        let without = Deployment::ContainersWithoutFutexWaitv;
+        if deployment_refused(without).is_some() {
+            return;
+        }
+        // EINVAL from the kernel, ENOSYS from the profile.
+        for (deployment, error) in [(Deployment::Containers, "22"), (without, "38")] {
+            let dir = tempfile::tempdir().unwrap();
+            let program = Path::new("/usr/bin/python3");
+            let ends = Ends { program, of_peer: false };
+            let mut containers = Containers::new(deployment, dir.path(), &ends).unwrap();
+            let out = containers.command(program).unwrap().args(["-c", CALL]).output().unwrap();
+            let errors = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), error, "{errors}");
+        }
+    }
+
+    #[test]
+    fn directories_are_mounted_once_and_by_absolute_paths() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real/program"), dir.path().join("link/program"));
+        for path in [&real, &link] {
+            std::fs::create_dir(path.parent().unwrap()).unwrap();
+        }
+        std::fs::write(&real, "").unwrap();
+        symlink(&real, &link).unwrap();
+        let mounted = read_only(&link);
+        assert!(mounted.iter().all(|path| path.is_absolute()), "{mounted:?}");
+        for wanted in [Path::new("/usr"), real.parent().unwrap(), link.parent().unwrap()] {
+            assert_eq!(mounted.iter().filter(|path| *path == wanted).count(), 1, "{mounted:?}");
+        }
+        assert_eq!(read_only(Path::new("/usr/bin/true")), read_only(Path::new("true")));
+        assert_eq!(absolute(Path::new("true")), Path::new("true"));
+        assert!(absolute(Path::new("peers/test")).ends_with("peers/test"));
+        assert!(absolute(Path::new("peers/test")).is_absolute());
+    }
 }

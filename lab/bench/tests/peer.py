@@ -6,7 +6,8 @@ Its variants test that faults of peers are reported: sound has none; forgets, te
 silent and leaves lose samples, tear them, die, fail at the end, stop sending, or leave processes
 behind. kept has a keeper, and the keeper of orphans is killed. Two variants have a latency tool of
 their own, one of them with a correct result. loses is the only one whose ping-pong continues after
-a loss.
+a loss. loopback sends UDP datagrams over the loopback interface, and the sockets of shared are in
+/dev/shm.
 """
 
 import json
@@ -52,6 +53,8 @@ def describe():
             variant("orphans", keeper=True),
             variant("confirmed", own_tool="perf", keeper=True),
             variant("contradicted", own_tool="perf", tuning=True),
+            variant("loopback", tuning=True, max_size=32768),
+            variant("shared", tuning=True, needs_pod=True),
         ],
     }
 
@@ -63,9 +66,12 @@ def emit(event, **more):
 class Link:
     def __init__(self, job):
         self.job, self.variant = job, job["system"].split("/")[1]
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.is_udp = self.variant == "loopback"
+        family = socket.AF_INET if self.is_udp else socket.AF_UNIX
+        self.socket = socket.socket(family, socket.SOCK_DGRAM)
         self.next = self.expected = 1
         self.sent, self.got, self.arrivals = [], [], 0
+        self.bound = None
         self.end = {
             "role": job["role"],
             "index": job["index"],
@@ -80,10 +86,29 @@ class Link:
         }
 
     def path(self, direction, index):
-        return f"{self.job['domain_dir']}/{self.job['topic']}.{direction}.{index}"
+        name = f"{self.job['topic']}.{direction}.{index}"
+        if self.variant == "shared":
+            run = os.path.basename(os.path.dirname(self.job["domain_dir"]))
+            return f"/dev/shm/driveline-test-{run}-{name}"
+        return f"{self.job['domain_dir']}/{name}"
 
     def listen(self, direction, index):
-        self.socket.bind(self.path(direction, index))
+        path = self.path(direction, index)
+        if not self.is_udp:
+            self.socket.bind(path)
+            self.bound = path
+            return
+        self.socket.bind(("127.0.0.1", 0))
+        with open(f"{path}.part", "w") as file:
+            file.write(str(self.socket.getsockname()[1]))
+        os.rename(f"{path}.part", path)
+
+    def address(self, direction, index):
+        path = self.path(direction, index)
+        if not self.is_udp:
+            return path
+        with open(path) as file:
+            return ("127.0.0.1", int(file.read()))
 
     def await_receivers(self, direction, count):
         deadline = time.monotonic() + 60
@@ -105,7 +130,7 @@ class Link:
         before_publish = time.monotonic_ns()
         if not (self.variant == "forgets" and sequence % 5 == 0):
             for i in range(count):
-                self.socket.sendto(data, self.path(direction, i))
+                self.socket.sendto(data, self.address(direction, i))
         self.end["published"] += 1
         if self.job["pace"] == "ping_pong" and self.job["payload"] != "filled":
             before_publish = 0
@@ -141,6 +166,8 @@ class Link:
                 with open(path, "wb") as file:
                     file.writelines(struct.pack("<5Q", *row) for row in rows)
                 self.end[f"{name}_file"] = path
+        if self.variant == "shared" and self.bound:
+            os.remove(self.bound)
         emit("done", ends=[self.end])
 
 

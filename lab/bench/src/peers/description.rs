@@ -71,9 +71,17 @@ pub struct Variant {
     /// stop at a loss.
     #[serde(default)]
     pub own_tool_reliability: Vec<Reliability>,
+    /// `true` if its ends need one `/dev/shm`, `/tmp` or PID namespace.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub needs_pod: bool,
     /// Workloads that it runs.
     #[serde(default)]
     pub workloads: Vec<RunsWorkload>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A workload that a variant runs.

@@ -15,7 +15,7 @@ pub use list::{PeersArgs, list_peers};
 pub use selection::{Selection, misnamed, names, select};
 
 use crate::child::{Started, unreadable};
-use crate::harness::PROTOCOL;
+use crate::harness::{PROTOCOL, System};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline_terminal::paragraphs::wrapped;
 use driveline_terminal::table::{Align, aligned};
@@ -92,6 +92,20 @@ struct Known {
     name: String,
     title: String,
     how_to_add: String,
+    /// Beginnings of the names of the variants with [`Variant::needs_pod`].
+    #[serde(default)]
+    needs_pod: Vec<String>,
+}
+
+/// Returns true if the ends of a peer's variant need one `/dev/shm`, `/tmp` or PID namespace: by
+/// its description, or by the catalogue.
+#[must_use]
+pub fn needs_pod(system: &System, variant: &Variant) -> bool {
+    let System::Peer { name, .. } = system else { return false };
+    let known: Vec<Known> = serde_json::from_str(CATALOGUE).unwrap_or_default();
+    let known = known.iter().find(|k| k.name == *name);
+    variant.needs_pod
+        || known.is_some_and(|k| k.needs_pod.iter().any(|v| variant.name.starts_with(v)))
 }
 
 /// Returns the directory of peers: from the environment, or next to the executable.

@@ -39,6 +39,7 @@ fn variant(name: &str) -> Variant {
         own_tool_sizes: Vec::new(),
         own_tool_reliability: Vec::new(),
         usual_at_a_rate: false,
+        needs_pod: false,
         workloads: Vec::new(),
     }
 }

@@ -203,7 +203,7 @@ impl Runner<'_> {
             }
         };
         let mut processes = self.processes();
-        processes.deploy(deployment, dir)?;
+        processes.deploy(deployment, dir, &job.system)?;
         let (mut processes, publisher, ends) =
             self.run_ends(processes, job, cable, sending, receiving, words.as_ref())?;
         let mut account = account::account(job, &ends, processes.began_ns())?;
@@ -230,7 +230,7 @@ impl Runner<'_> {
         let quota = beside.quota_percent.map(Quota::new).transpose()?;
         let mut processes = self.processes();
         processes.confine(quota.as_ref());
-        processes.deploy(beside.deployment, dir)?;
+        processes.deploy(beside.deployment, dir, &first.system)?;
         let place = |(i, job): (usize, &Job)| -> Result<Job> {
             let raw_dir = dir.join(format!("link-{i}"));
             std::fs::create_dir(&raw_dir)

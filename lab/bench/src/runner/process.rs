@@ -5,7 +5,7 @@ use super::listen::{COMPLAINT, Heard, complaints, events};
 use super::quota::Quota;
 use crate::cable::Cable;
 use crate::child::{Started, readable};
-use crate::deployment::{Containers, Deployment};
+use crate::deployment::{Containers, Deployment, Ends};
 use crate::harness::{End, Event, Job, Role, System};
 use crate::machine::usable_cpus;
 use crate::observations::Observations;
@@ -125,11 +125,31 @@ impl<'a> Processes<'a> {
 
     /// Sets the deployment of all ends that are started from now on. `shared`: the directory of the
     /// run. Starts a container if all ends are in one; blocks.
-    pub(super) fn deploy(&mut self, deployment: Deployment, shared: &Path) -> Result<()> {
+    pub(super) fn deploy(
+        &mut self,
+        deployment: Deployment,
+        shared: &Path,
+        system: &System,
+    ) -> Result<()> {
         if deployment != Deployment::Bare {
-            self.containers = Some(Containers::new(deployment, shared, &self.program.path)?);
+            let of_peer = matches!(system, System::Peer { .. });
+            let ends = Ends { program: self.program(system)?, of_peer };
+            self.containers = Some(Containers::new(deployment, shared, &ends)?);
         }
         Ok(())
+    }
+
+    /// Returns the program of the ends of a system.
+    fn program(&self, system: &System) -> Result<&'a Path> {
+        match system {
+            System::Driveline | System::Futex | System::Spin | System::Memcpy => {
+                Ok(&self.program.path)
+            }
+            System::Peer { .. } => self
+                .peers
+                .program(system)
+                .with_context(|| format!("there is no program that carries {system}")),
+        }
     }
 
     /// Sets the shared processor time of all processes that are started from now on.
@@ -183,17 +203,9 @@ impl<'a> Processes<'a> {
         job: &Job,
         words: Option<&SharedWords>,
     ) -> Result<usize> {
-        let (path, args): (&Path, &[String]) = match &job.system {
-            System::Driveline | System::Futex | System::Spin | System::Memcpy => {
-                (&self.program.path, &self.program.args)
-            }
-            system @ System::Peer { .. } => (
-                self.peers
-                    .program(system)
-                    .with_context(|| format!("there is no program that carries {system}"))?,
-                &[],
-            ),
-        };
+        let path = self.program(&job.system)?;
+        let is_peer = matches!(job.system, System::Peer { .. });
+        let args: &[String] = if is_peer { &[] } else { &self.program.args };
         let mut command = match &mut self.containers {
             Some(containers) => containers.command(path)?,
             None => self.command(job.side(), path),

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use driveline_analyze::meminfo;
 use driveline_bench::cable::{CableSpec, cable_refused};
 use driveline_bench::chain::{self as bench_chain, ChainJob};
-use driveline_bench::deployment::{Deployment, containers_refused};
+use driveline_bench::deployment::{Deployment, deployment_refused};
 use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
 use driveline_bench::{Beside, Favour, Placement, Quota};
 use driveline_graph::ByteSize;
@@ -66,9 +66,7 @@ impl Cell {
         if let Some(reason) = self.beside.cable.and_then(cable_refused) {
             return Some(reason);
         }
-        if !self.beside.deployment.is_bare()
-            && let Some(reason) = containers_refused()
-        {
+        if let Some(reason) = deployment_refused(self.beside.deployment) {
             return Some(reason);
         }
         let processes: usize = self
@@ -537,6 +535,10 @@ fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
         DeploymentSpec::Bare => "bare".to_owned(),
         DeploymentSpec::Container => "one container".to_owned(),
         DeploymentSpec::Containers => "a container each".to_owned(),
+        DeploymentSpec::ContainersInPod => "a container each, in a pod".to_owned(),
+        DeploymentSpec::ContainersWithoutFutexWaitv => {
+            "a container each without futex_waitv".to_owned()
+        }
     });
     all
 }

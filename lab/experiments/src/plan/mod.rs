@@ -13,7 +13,7 @@ use cells::Cell;
 use driveline_bench::chain::ChainJob;
 use driveline_bench::deployment::Deployment;
 use driveline_bench::harness::{Job, Pace, Payload, Reach, Reliability, System};
-use driveline_bench::peers::{self, Peer, Selection, Variant};
+use driveline_bench::peers::{self, Peer, Selection, Variant, needs_pod};
 use driveline_bench::stats::{ENOUGH_ROUNDS, Random};
 use driveline_bench::{Beside, Comparison, LeftOut, MIN_FILLED, Metric, Placement};
 use driveline_runtime::launch::find_gateway;
@@ -250,8 +250,13 @@ fn add_cell(
         add(e, Case { comparisons: to_floors.clone(), ..own });
     }
     for (system, variant) in selection.systems() {
-        if !cell.beside.deployment.is_bare() {
-            let reason = "its processes are not put into containers yet: only Driveline's are";
+        if cell.beside.deployment == Deployment::Containers && needs_pod(&system, variant) {
+            leave_out(e, &system.to_string(), NEEDS_POD, Some(cell));
+            continue;
+        }
+        if cell.beside.deployment == Deployment::ContainersWithoutFutexWaitv {
+            let reason =
+                "the row is about Driveline's use of futex_waitv: see its row in a container each";
             leave_out(e, &system.to_string(), reason, Some(cell));
             continue;
         }
@@ -307,6 +312,11 @@ fn add_measure(
         leave_out(e, "links of other middleware", reason, Some(cell));
     }
 }
+
+/// Reason why a peer is not measured in containers with few namespaces in common, and the remedy.
+const NEEDS_POD: &str = "its processes need one /dev/shm, /tmp or PID namespace, and each \
+     container has its own: add the deployment `containers_in_pod`, in which the containers share \
+     them (as with `podman run --ipc container:NAME --pid container:NAME`)";
 
 /// Adds a workload once for Driveline, and once for each peer whose program runs it.
 fn add_workload(

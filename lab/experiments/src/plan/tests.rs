@@ -243,6 +243,32 @@ fn links_in_containers_are_compared_with_the_same_link_bare() {
     }
 }
 
+/// A machine without Podman has no cells in containers.
+#[test]
+fn peers_that_need_a_pod_are_left_out_of_separate_containers() {
+    if driveline_bench::deployment::containers_refused().is_some() {
+        return;
+    }
+    let e = planned("B1C", Extent::Default);
+    let measured = |deployment| {
+        let cases = e.cases.iter().filter(|c| c.role == Role::Measured);
+        let cases = cases.filter(|c| c.beside.deployment == deployment);
+        cases.map(|c| c.system.to_string()).collect::<BTreeSet<_>>()
+    };
+    let (separate, in_pod) =
+        (measured(Deployment::Containers), measured(Deployment::ContainersInPod));
+    let connecting = ["driveline", "cyclonedds/udp", "fastdds/udp", "zenoh/tcp"];
+    assert!(connecting.iter().all(|s| separate.contains(*s)), "{separate:?}");
+    let sharing = ["fastdds/shm", "fastdds/data_sharing", "zenoh/shm", "iceoryx2/ipc"];
+    assert!(sharing.iter().all(|s| in_pod.contains(*s)), "{in_pod:?}");
+    for system in sharing {
+        assert!(!separate.contains(system));
+        let left = e.left_out.iter().find(|l| l.what == system).unwrap();
+        assert!(left.reason.contains("add the deployment `containers_in_pod`"), "{}", left.reason);
+        assert!(left.cells.iter().all(|cell| cell.ends_with("a container each")), "{left:?}");
+    }
+}
+
 #[test]
 fn containers_hold_ends_of_one_host_only() {
     let mut scenario = scenario::load("B1C").unwrap();

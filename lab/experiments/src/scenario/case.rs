@@ -76,7 +76,8 @@ pub struct CaseSpec {
     #[schemars(range(min = 0.0, max = 500.0))]
     pub delay_ms: Option<f64>,
     /// Place of the ends, at reach host: `bare`, in one `container`, or in `containers`, one each
-    /// (bare). Containers need root and Podman.
+    /// (bare). Also one each in `containers_in_pod`, with a common `/dev/shm`, or in
+    /// `containers_without_futex_waitv`. Containers need root and Podman.
     pub deployment: Option<DeploymentSpec>,
     /// One subscriber of each link that is preferred to everybody else.
     pub favour: Option<FavourSpec>,

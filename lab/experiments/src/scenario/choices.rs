@@ -106,7 +106,11 @@ words! {
         /// In one container.
         Container,
         /// In a container each.
-        Containers
+        Containers,
+        /// In a container each, with one network, IPC and PID namespace, `/dev/shm` and `/tmp`.
+        ContainersInPod,
+        /// In a container each, with a seccomp profile that refuses `futex_waitv`.
+        ContainersWithoutFutexWaitv
     }
 }
 words! {

@@ -22,8 +22,7 @@ const FEW: &[(&str, &str, &str)] = &[
     ("S5", "region corrupted", "a graph of Driveline"),
     ("W7", "graph, ", "a graph of Driveline"),
     ("basics", "", "only Driveline's links are measured at rest, at start-up, on one thread"),
-    ("B1C", "one container", "only Driveline is put into containers yet"),
-    ("B1C", "a container each", "only Driveline is put into containers yet"),
+    ("B1C", "a container each", "iceoryx needs a pod"),
 ];
 
 fn real_peers() -> Vec<Peer> {
