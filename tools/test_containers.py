@@ -77,7 +77,6 @@ class Place:
             '[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\nruntime="runc"\n'
             f'static_dir="{graphroot}/libpod"\ntmp_dir="{run}/libpod"\n'
             f'volume_path="{self.directory}/volumes"\n'
-            '[containers]\ndefault_ulimits=["nofile=16384:16384","nproc=8192:8192"]\n'
         )
         (etc / "storage.conf").write_text(
             f'[storage]\ndriver="overlay"\ngraphroot="{graphroot}"\nrunroot="{run}/root"\n'

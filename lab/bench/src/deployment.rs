@@ -7,8 +7,8 @@
 //! a peer share one network namespace, in which there is only a loopback interface.
 
 use anyhow::{Context, Result, bail, ensure};
-use driveline_deploy::EngineKind;
 use driveline_deploy::seccomp;
+use driveline_deploy::{EngineKind, ulimits};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -92,6 +92,7 @@ impl Containers {
                 .map(str::to_owned)
                 .into();
         options.extend(["--log-driver".into(), "none".into()]);
+        options.extend(ulimits().into_iter().flat_map(|limit| ["--ulimit".into(), limit]));
         if ends.of_peer {
             // Zenoh locks its pools, which are larger than the usual limit, into memory.
             options.extend(["--cap-add".into(), "ipc_lock".into()]);
