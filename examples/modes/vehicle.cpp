@@ -5,7 +5,7 @@
 
 #include "command.hpp"
 
-/// Publishes commands in place of camera images.
+/// Stands for a camera: to keep the example small, it publishes a `Command` as its image.
 class Camera : public driveline::Component {
     driveline::Output<Command> image_{*this, "image"};
     driveline::Timer timer_{*this, std::chrono::milliseconds(20),

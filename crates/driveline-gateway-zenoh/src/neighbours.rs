@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(
             sought(&neighbours, 1_000),
             [true, true, false],
-            "the second one by that one itself; of the third, only others know where it is"
+            "host 2 reconnects by itself; only other hosts know the address of host 3"
         );
         assert_eq!(due(&mut neighbours, 1_000, Standing::Host), [1]);
         assert_eq!(sought(&neighbours, 30_999), [true, true, false]);

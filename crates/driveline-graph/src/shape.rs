@@ -314,8 +314,9 @@ impl<'a> Checker<'a> {
         schema["minimum"].as_u64().filter(|only| schema["maximum"].as_u64() == Some(*only))
     }
 
-    /// Describes the places in the file where a key that is unknown here is valid, nearest to the
-    /// top; empty if it is known nowhere, or here in another form.
+    /// Describes the places in the file where a key is valid that is not valid at the given place,
+    /// the one nearest to the top first. Empty if the key is valid nowhere, or if it is valid at
+    /// this place in another form of the value.
     fn elsewhere(&self, key: &str) -> String {
         // Deeper keys are within nested lists and mappings, which are unlikely for a misplaced key.
         const DEEPEST: usize = 3;

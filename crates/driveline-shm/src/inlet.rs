@@ -112,8 +112,8 @@ pub(crate) struct Progress {
     /// Number of samples lost on the way to this host, as its gateway reported with the last taken
     /// sample, plus one. 0: no report yet. Only for the consuming thread.
     pub(crate) lost_before: AtomicU64,
-    /// Publisher of another host whose samples a gateway publishes here, from the first of these
-    /// samples. 0: no report yet. Only for the consuming thread.
+    /// Id of the publisher of another host whose samples a gateway publishes here; stored with the
+    /// first of them. 0: none so far. Only for the consuming thread.
     pub(crate) afar: AtomicU64,
     /// Value of `missing` when the match began, plus one. 0: no sample at that time, or not
     /// reported.
@@ -513,9 +513,9 @@ impl Inlet {
     }
 
     /// Returns the number of missing samples of a remote publisher before the first one that
-    /// arrived through `new`, which has number `number` on its host. These are samples lost on the
-    /// way, and unread samples of earlier edges, which are skipped and counted with them. `None`:
-    /// no sample of the publisher was read before, through any gateway.
+    /// arrived through `new`, which has number `number` on its host: those lost on the way, and the
+    /// unread ones of earlier edges, which are skipped and count as missed. `None`: no sample of
+    /// the publisher was read before, through any gateway.
     pub(crate) fn missing_from_afar(
         &self,
         new: &Edge,
@@ -557,7 +557,8 @@ impl Inlet {
         let mut sum = lock(&self.gone).clone();
         let known = lock(&self.afar);
         for (at, e) in edges.iter().enumerate() {
-            // Only edges before it: the samples of a later edge do not show the losses in between.
+            // Only earlier edges: the samples of a later edge say nothing about losses between an
+            // earlier edge and this one.
             add_edge(&mut sum, e, |p| {
                 afar::furthest_elsewhere(e, &edges[..at], p, known.furthest(p))
             });

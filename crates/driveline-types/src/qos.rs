@@ -22,7 +22,7 @@ use thiserror::Error;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
-    /// Newest wins; what a subscription is too slow for is overwritten and counted as missed.
+    /// Newest wins: samples that a subscription has not read are overwritten and count as missed.
     #[default]
     BestEffort,
     /// The publisher waits, at most `max_blocking_ms`, until every reliable subscription has read

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tracker: follows vehicles from frame to frame with MOSSE
-// filters; starts them, and starts them again, from detections. The graph lets the camera trigger
+// filters; starts and restarts the filters from detections. The graph lets the camera trigger
 // it; detections contribute their newest, however old.
 #include <cstdint>
 #include <memory>

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 /// The cable's two ends have the same name, each in its namespace.
 const DEVICE: &str = "dl0";
-/// Rate for which a delayed link has room: more than a relay carries. So its memory stays within
-/// 256 MiB for each direction while the delay is at most half a second, which scenarios ensure.
+/// Greatest rate for which the queue of a delayed link is sized; a relay carries less. So its
+/// memory stays within 256 MiB for each direction while the delay is at most half a second, which
+/// scenarios ensure.
 const RELAYED_MBIT: u32 = 4000;
 
 /// Properties of the cable between two hosts.
@@ -31,7 +32,7 @@ pub struct CableSpec {
 }
 
 impl CableSpec {
-    /// Capacity of each direction of a delayed link: the data in flight, and as much again, like an
+    /// Capacity of each direction of a delayed link: the data in flight, and the buffer of an
     /// ordinary switch.
     fn direction(self) -> Direction {
         let delay = Duration::from_secs_f64(self.delay_ms.max(0.0) / 1000.0);

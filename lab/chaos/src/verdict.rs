@@ -13,8 +13,8 @@ use std::fmt;
 
 /// Maximum number of details that an invariant lists; all are counted.
 const MAX_DETAILS: usize = 20;
-/// Samples of an edge that may pass unconnected at each end of a process, in addition to those of
-/// its outage.
+/// Samples of an edge that may pass unconnected each time a process of the edge ends or is
+/// stopped, in addition to those of its outage.
 const PER_END: u64 = 8;
 /// Time at the start and the end of a run in which an input need not be connected, in seconds.
 const AT_BOTH_ENDS_S: f64 = 5.0;

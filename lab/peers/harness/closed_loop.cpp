@@ -308,9 +308,9 @@ End play(const Job& job, Sender& sender, Receiver& receiver) {
         },
         "the other side");
     if (!drive(job, receiver, loop)) {
-        throw std::runtime_error("nothing came within " +
-                                 std::to_string(greeting_limit_ns / 1'000'000'000U) +
-                                 " s from the other end: it is gone, or what it says is lost");
+        throw std::runtime_error(
+            "nothing came within " + std::to_string(greeting_limit_ns / 1'000'000'000U) +
+            " s from the other end: it has ended, or its samples do not arrive");
     }
     sender.drain(drain_limit);
     // The end mark may still be in flight, and some middleware withdraws it when its sender leaves.

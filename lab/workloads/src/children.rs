@@ -37,7 +37,7 @@ struct Member {
     child: Child,
     stdin: Option<ChildStdin>,
     waiting: VecDeque<Said>,
-    /// It was ended from here, and what it says no longer counts.
+    /// It was ended from here, and its output no longer counts.
     dismissed: bool,
 }
 

@@ -2,8 +2,8 @@
 //! Converts samples of ROS 2 types to Driveline's own messages and back: section 3 of
 //! `docs/protocols/ros2-dds.md`.
 //!
-//! In both directions pixels, points and returns are copied once, to their destination. A value
-//! that does not fit is an error with a name under which it is counted; nothing is cut.
+//! In both directions pixels, points and radar returns are copied once, to their destination. A
+//! value that does not fit is an error with a name under which it is counted; nothing is cut.
 
 mod cloud;
 mod compressed_image;
@@ -43,7 +43,7 @@ enum Content<'a> {
 }
 
 impl<'a> FromRos<'a> {
-    /// Checks a sample with its encapsulation. Copies no pixels, points or returns.
+    /// Checks a sample with its encapsulation. Copies no pixels, points or radar returns.
     ///
     /// # Errors
     /// [`ConvertError`]: the sample is broken, or a value in it does not fit.
@@ -121,7 +121,8 @@ impl<'a> FromRos<'a> {
 
 impl<'a> ToRos<'a> {
     /// Converts a Driveline payload to ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may have
-    /// at most `max_len` bytes. Allocates for everything except pixels, points and returns.
+    /// at most `max_len` bytes. Allocates for everything except pixels, points and
+    /// radar returns.
     ///
     /// # Errors
     /// [`ConvertError`]: the payload is not such a message, or a value in it does not fit.

@@ -13,9 +13,10 @@ use std::time::Duration;
 
 /// Time after which a finding of the same kind is reported again, with the count since.
 pub(super) const AGAIN: Duration = Duration::from_secs(10);
-/// Minimum time over which a rate is measured …
+/// Minimum time over which a rate is measured.
 const WINDOW: Duration = Duration::from_secs(1);
-/// … and number of samples in it at the declared rate, so that one more or less is 5 %.
+/// Minimum number of samples in that time at the declared rate. One sample more or less then
+/// changes the measured rate by 5 %.
 const WINDOW_SAMPLES: f64 = 20.0;
 
 /// Violation of a declared limit by a module.
@@ -135,7 +136,8 @@ struct LastReport {
 impl LastReport {
     /// Returns the increase of a counter, if a report is due now.
     fn due(&mut self, now: Duration, count: u64) -> Option<u64> {
-        // A call that seemed too long may turn out to have had no working time.
+        // The count can fall: a running call counts as too long until its module counts it at its
+        // end, and the module may not.
         self.count = self.count.min(count);
         let new = count.checked_sub(self.count).filter(|new| *new > 0)?;
         if self.at.is_some_and(|at| now.saturating_sub(at) < AGAIN) {
@@ -264,7 +266,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns the working time of the process since the last check that saw a beat. `None`: it did
-    /// not work, or for an unknown time.
+    /// not work, or it is unknown how long it worked.
     fn worked(&mut self, now: Duration, beat: u64, suspended: bool) -> Option<Duration> {
         let Some((looked, known, since)) = self.last else {
             self.last = Some((now, beat, now));

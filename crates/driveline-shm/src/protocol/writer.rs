@@ -131,8 +131,8 @@ impl Slots {
         if !mutant(Mutant::NoWithdrawListFence) {
             // Pairs with the fence in epoch::Changes::replace (list, fence, scans): the list is not
             // freed during this scan. A subscription that enters the list later begins after the
-            // samples published until now: the fence of each of their publishes makes it read a
-            // `latest` that is at least as new.
+            // samples published until now: each of these publishes had a fence, so the subscription
+            // reads a `latest` that is at least as new.
             fence(SeqCst);
         }
         let list = scan.load();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Inputs that their callback blocks by keeping as many samples as it may hold.
+//! Inputs that deliver no samples, because their callback holds as many as it may.
 
 use driveline_types::{MonotonicNs, TopicName};
 use std::fmt;

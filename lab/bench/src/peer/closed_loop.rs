@@ -268,7 +268,7 @@ fn ask_all<S: Sender, R: Receiver>(
     // The other end sends first, once it receives, so that no message is lost to a half-made match.
     let greeting = side
         .next_sample(after(now(), FIRST_QUESTION), FIRST_QUESTION)?
-        .context("the answering end did not greet: it is gone, or what it says is lost")?;
+        .context("the answering end did not greet: it has ended, or its samples do not arrive")?;
     side.end.received = 1;
     side.end.first_sample_ns = Some(now());
     drop(greeting);

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 /// Time in which ends must find each other.
 pub(crate) const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
-/// Rest after the first sample, so that start-up does not disturb the measurement.
+/// Pause after the first sample, so that start-up does not disturb the measurement.
 const AFTER_FIRST: Duration = Duration::from_millis(50);
-/// Rest before the end mark, so that it replaces no unread sample.
+/// Pause before the end mark, so that it replaces no unread sample.
 const BEFORE_END: Duration = Duration::from_millis(100);
-/// Maximum delay of a sender before the rest counts as not sent.
+/// Maximum delay of a sender before its remaining samples count as not sent.
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// Maximum wait of a receiver for the first sample: until the other process exists.
 const FIRST_SAMPLE: Duration = Duration::from_secs(60);
@@ -114,7 +114,7 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
     hear_all(job, receiver, FIRST_SAMPLE, end_is_due)
 }
 
-/// Returns the time at which a receiver that had its first sample now stops waiting: twice the
+/// Returns the time at which a receiver that gets its first sample now gives up: twice the
 /// schedule, the time to process everything if nothing is replaced, and the sender's maximum delay.
 fn end_is_due(job: &Job) -> u64 {
     let samples = job.warm_up + job.messages + 1;
@@ -140,7 +140,7 @@ fn hear_all<R: Receiver>(
         let left = give_up.saturating_sub(now());
         ensure!(
             left > 0,
-            "{} came; the sending end is gone, or what it says is lost",
+            "{} came; the sending process has ended, or its samples do not arrive",
             if end.received == 0 { "no sample" } else { "no end mark" }
         );
         receiver.wait(Some(Duration::from_nanos(left)))?;

@@ -202,8 +202,8 @@ pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> 
         let left = give_up.saturating_sub(now());
         ensure!(
             left > 0,
-            "no end mark came within {LONGEST_REST:?}; the sending end is gone, or what it says is \
-             lost"
+            "no end mark came within {LONGEST_REST:?}; the sending process has ended, or its \
+             samples do not arrive"
         );
         receiver.wait(Some(Duration::from_nanos(left)))?;
         let Some(sample) = receiver.take()? else { continue };

@@ -51,9 +51,9 @@ public:
         });
     }
 
-    /// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read
-    /// samples until there is none, and do not read from it. Closed with the subscription. Costs
-    /// one thread, which sleeps.
+    /// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread. When it
+    /// is readable, take samples until there is none. Never read from the descriptor itself. Closed
+    /// with the subscription. Costs one thread, which sleeps.
     [[nodiscard]] Result<int> fd() {
         int fd = -1;
         if (auto done = detail::checked(dl_subscription_fd(handle_.get(), &fd)); !done)
@@ -67,8 +67,8 @@ public:
         return dl_subscription_matched(handle_.get(), &count) == DL_OK ? count : 0;
     }
 
-    /// Reason why the number of samples of a publisher of another host is unknown after the newest
-    /// sample that arrived.
+    /// Reason why it is unknown how many samples a publisher of another host has published since
+    /// the newest one that arrived.
     enum class Uncounted : std::uint64_t {
         none = 0,
         /// The publisher's host is not reachable and may return.
@@ -94,8 +94,8 @@ public:
         /// Part of `missed` or `superseded`: replaced because the history was full, not passed over
         /// by a read of the newest.
         std::uint64_t overwritten = 0;
-        /// As `missed`, on an input of a component that does not trigger, of which only the newest
-        /// sample is wanted.
+        /// As `missed`, on an input that does not trigger its component: only its newest sample is
+        /// wanted.
         std::uint64_t superseded = 0;
         /// Number of samples with an invalid header, checksum or index.
         std::uint64_t corrupt = 0;
