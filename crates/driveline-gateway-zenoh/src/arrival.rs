@@ -21,8 +21,9 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Counts a sample. `owed`: number of earlier samples of its publisher that were sent to this
-    /// host. `false`: this sample or a newer one arrived before.
+    /// Counts a sample. `owed`: number of earlier samples of its publisher that this host should
+    /// have received; if this sample is the first that arrives, they all count as lost. Returns
+    /// `false` if this sample or a newer one has arrived before.
     pub fn is_new(&mut self, written: u64, owed: u32) -> bool {
         if written <= self.newest {
             self.duplicates += 1;

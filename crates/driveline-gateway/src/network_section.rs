@@ -75,7 +75,7 @@ impl SectionSpec for NetworkSpec {
 /// Reports settings without an effect in this graph.
 fn remarks(spec: &NetworkSpec, at: &mut SectionCheck<'_>, graph: &GraphTopics<'_>) {
     let is_reaching = graph.topics.values().any(|t| t.reach == Reach::Network);
-    // For a declared topic without ends, the declaration is reported.
+    // A declared topic that no component uses has a warning of its own (driveline-graph).
     let is_declared = at.declared_topics().any(|(_, t): (_, &TopicSpec)| t.reach == Reach::Network);
     if !is_reaching && !spec.may_be_router() && !is_declared {
         let d = Diagnostic::warning(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Attempts to connect to hosts. Zenoh itself makes attempts only to endpoints under `connect`, and
-//! one attempt to each reported host.
+//! one attempt to each host that another host reports (gossip).
 
 use crate::OwnRuntime;
 use std::collections::BTreeMap;
@@ -15,9 +15,10 @@ const MAX_ATTEMPTS: usize = 64;
 /// call by which Zenoh connects to reported hosts: it makes no second connection, and ends after
 /// the time-out for opening one, or with the runtime.
 ///
-/// The result of the call is not reliable. Zenoh reports the end of a connection while it still
-/// lists it, so the call may find it and do nothing. The other end may list it too, and then the
-/// new connection ends with the old one. Only connection events are reliable. Zenoh reports them in
+/// The result of the call is not reliable. When Zenoh reports that a connection has ended, the
+/// connection is still in Zenoh's list for a moment: the call may find it there, and then does
+/// nothing. If the other end still lists the old connection, it closes the new one together with
+/// the old one. Only connection events are reliable. Zenoh reports them in
 /// order: the next connection when the previous one is no longer listed.
 pub struct Attempts<K> {
     runtime: Runtime,

@@ -44,8 +44,8 @@ inline void write_message(std::string& text, const Descriptor& message) {
             text.append(" ").append(inner->full_name());
         if (const EnumDescriptor* inner = field->enum_type())
             text.append(" ").append(inner->full_name());
-        // An `optional` of proto3 is a oneof of its own, which only the parser invents: real ones
-        // are others.
+        // The parser puts each `optional` field of proto3 into a oneof of its own. The call returns
+        // only a oneof that the `.proto` file has.
         if (const auto* oneof = field->real_containing_oneof())
             text.append(" oneof ").append(oneof->name());
         text.append("\n");
