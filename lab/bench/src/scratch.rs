@@ -103,7 +103,8 @@ fn sweep(place: &Path) {
         // at once.
         if let Ok(file) = File::open(&claim)
             && file.try_lock().is_ok()
-            // Its lists name the other remains: the next sweep tries again.
+            // If files in shared memory remain, the directory stays: it has their lists, and the
+            // next sweep tries again.
             && remove_left(&directory)
         {
             let _ = fs::remove_dir_all(&directory);

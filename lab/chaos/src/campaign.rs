@@ -368,8 +368,8 @@ impl<'a> Running<'a> {
                 self.session.withdraw(module);
                 return Err(format!(
                     "no call of module '{module}' took the fault within {} s: its components have \
-                     no callbacks and timers that run, or its host is older than the fault point \
-                     (docs/chaos.md)",
+                     neither callbacks nor timers that run, or its `driveline-host` is of a \
+                     release without fault points (docs/chaos.md)",
                     TAKEN_WITHIN.as_secs()
                 ));
             }
@@ -436,9 +436,8 @@ impl<'a> Running<'a> {
     }
 
     /// Removes the directory of the domain with its content, and makes an empty one, as an
-    /// administrator would. A directory in `DRIVELINE_DOMAIN_DIR` must be made this way: processes
-    /// do not know its access rights.
-    /// which rights it is to be made.
+    /// administrator would. The processes do not create a directory of `DRIVELINE_DOMAIN_DIR`
+    /// again, because they do not know its access rights.
     fn lose_directory(&mut self) -> Result<Answer, String> {
         let domain = self.session.domain();
         let failed = |e: std::io::Error| format!("{}: {e}", domain.display());

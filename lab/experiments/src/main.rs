@@ -66,7 +66,7 @@ enum Command {
     Peer,
     #[command(hide = true, name = WORKLOAD_COMMAND)]
     Workload {
-        /// Of processes that a workload starts, which look for them on their own
+        /// Arguments of processes that a workload starts; these processes parse them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
@@ -151,7 +151,8 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// A terminal of 80 columns would break text with a manual layout; it breaks only sentences.
+    /// Lines that are laid out by hand fit 80 columns, so that no terminal wraps them. Only
+    /// sentences may be longer.
     #[test]
     fn what_is_laid_out_in_helps_fits_a_terminal() {
         let command = Arguments::command();

@@ -10,7 +10,7 @@ pub(super) struct Fault {
     /// Duration.
     lasts: u64,
     what: What,
-    /// True while the fault is to be undone.
+    /// True from the start of the fault until it has been undone. False if it had no effect.
     goes_on: bool,
 }
 
