@@ -7,8 +7,8 @@
 use driveline_types::MonotonicNs;
 use std::time::Duration;
 
-/// Period of time requests to another host. After a step of a clock, the figures are wrong until
-/// the next answer: less than a thousandth of ten minutes.
+/// Interval between requests for the time of another host. After a step of a clock, offsets are
+/// wrong until the next answer, so for about this interval.
 pub const ASK_EVERY: Duration = Duration::from_millis(500);
 /// Maximum assumed drift between two clocks: 100 ns per millisecond. Crystals stay below 50 ppm
 /// each.

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_size_with_another_spelling_is_known_what_it_means() {
+    fn the_size_that_a_wrong_unit_means_is_suggested() {
         for (text, size) in [
             ("1 mib", "1 MiB"),
             ("1 MegaByte", "1 MB"),

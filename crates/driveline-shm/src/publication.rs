@@ -25,9 +25,9 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Readers of one user (or of one user without a name here). They share a wake word in separate
-/// memory, because a process that can read a word can also disturb its sleepers. It lives as long
-/// as one of their matches.
+/// Readers of one user. (A user that the user namespace does not map has a group for each match.)
+/// They share a wake word in separate memory, because a process that can read a word can also
+/// disturb its sleepers. It lives as long as one of their matches.
 #[derive(Debug)]
 pub(crate) struct Group {
     user: User,
@@ -200,7 +200,8 @@ pub(crate) struct Publication {
     pub(crate) deadline_reports: Mutex<DeadlineReports>,
     /// Time of the last publish, on `CLOCK_MONOTONIC`; 0 before the first.
     pub(crate) last_publish_ns: AtomicU64,
-    /// Number of samples that reached all their readers inside the process.
+    /// Number of samples that were passed by pointer inside the process, and not written into the
+    /// segment.
     pub(crate) passed_by: AtomicU64,
     /// Changes when a publisher that waits for reliable subscriptions must check again.
     pub(crate) kick: AtomicU32,
@@ -253,7 +254,7 @@ impl Publication {
         })
     }
 
-    /// Returns the number of published samples, written or not, which is the number of the newest.
+    /// Returns the number of published samples: those in the segment, and those passed by pointer.
     fn published(&self) -> u64 {
         self.sequence().saturating_add(self.passed_by.load(Relaxed))
     }

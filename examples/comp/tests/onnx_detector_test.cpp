@@ -319,8 +319,8 @@ TEST_F(OnnxDetector, FilesThatAreNoModelForOpenCvNameTheRemedy) {
 }
 
 TEST_F(OnnxDetector, ScoresThatAreNoneAreErrors) {
-    // Without the sigmoid: up to 650 for a bright cell. One that says so on a blank image is
-    // refused at once.
+    // Networks exported without the sigmoid have scores of up to 650. A network that has such a
+    // score on a blank image is refused when it is loaded.
     const auto says = [](const std::string& text) {
         EXPECT_NE(text.find("is not between 0 and 1"), std::string::npos) << text;
     };

@@ -23,9 +23,9 @@ struct MultiTrackerOptions {
     float match_iou = 0.3F;  // detection and track with at least this overlap are the same vehicle
     std::uint32_t confirm_detections =
         2;  // sets in a row that must see a new target before it leaves TrackState::tentative
-    std::uint32_t max_lost_frames = 15;  // a lost target that no detection brings back ends
+    std::uint32_t max_lost_frames = 15;  // a target that is lost for more frames ends
     std::uint32_t max_unseen_frames =
-        40;  // so does one that the filter holds but no detection supports
+        40;  // a target without a detection for more frames ends, even if the filter follows it
     std::int64_t max_detection_age_ns = 1'000'000'000;  // older sets are refused
     std::size_t max_tracks = kMaxTracks;
 };

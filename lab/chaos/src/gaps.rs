@@ -33,7 +33,8 @@ pub struct Gap {
     pub longest_ms: f64,
     /// Gaps that were left out, since the observer missed samples in them.
     pub left_out: u64,
-    /// Longest gap, including the gaps left out, if nothing was published in them, in milliseconds.
+    /// Upper bound of the longest gap, in milliseconds: gaps that were left out count as if nothing
+    /// had been published in them.
     pub at_most_ms: f64,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics to ROS 2: one thread for each takes samples of local publishers and writes them with
-//! every profile.
+//! Topics to ROS 2: one thread for each takes samples of local publishers and writes them over
+//! DDS, over Zenoh, or both (`Profile`).
 
 use super::counters::Counters;
 use super::dds::HEAD_BYTES;
@@ -366,8 +366,8 @@ impl Sender {
         self.count_short();
     }
 
-    /// Restores the sums of publishers after events were dropped while a sample waited for readers
-    /// in ROS 2.
+    /// Updates the list of publishers after events were dropped while a sample waited for readers
+    /// in ROS 2: marks those that have ended, and adds new ones.
     fn compare(&mut self) {
         let there = self.sources.publishers();
         for (publisher, known) in &mut self.publishers {

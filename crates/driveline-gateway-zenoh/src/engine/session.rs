@@ -181,10 +181,10 @@ pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> 
     Opened::new(config)
 }
 
-/// Returns the time after which the kernel breaks a connection with unacknowledged data. With the
-/// first retransmission, 0.2 s later, it is less than the lease and the time already passed of it,
-/// so the kernel finds a dead connection first. It then wakes threads that wait for space, while
-/// Zenoh would let them wait for their time-out.
+/// Returns the time after which the kernel breaks a connection with unacknowledged data. Even with
+/// the first retransmission, 0.2 s later, it is less than the rest of the lease, of which one
+/// keep-alive period may have passed. So the kernel finds a dead connection first. It then wakes
+/// threads that wait for space, while Zenoh would let them wait for their time-out.
 pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
     let ms =
         config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
@@ -229,8 +229,8 @@ pub(super) fn connects(config: &Config) -> Vec<String> {
     endpoints(config, "connect/endpoints")
 }
 
-/// Returns true if Zenoh connects to hosts that others report, and its session has the identity of
-/// this gateway's start, by which others know it.
+/// Returns true if Zenoh connects to hosts that others report, and the configuration sets no `id`.
+/// The session then has the id with this gateway's start number, by which others recognise it.
 pub(super) fn meets_through_others(config: &Config) -> bool {
     let is_peer = value(config, "mode").as_str().is_none_or(|mode| mode == "peer");
     is_peer

@@ -53,8 +53,8 @@ fn bad(text: String) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
-/// Sealed objects are memfds (or tmpfs files, which are created sealed against sealing), so a page
-/// fault cannot block.
+/// Only a memfd can have these seals, so a page fault cannot block. (The kernel creates tmpfs files
+/// with `F_SEAL_SEAL`, so that they get no others.)
 fn check_seals(fd: impl AsFd) -> io::Result<()> {
     let seals = fcntl_get_seals(fd)?;
     if seals.contains(SEALS) {

@@ -85,8 +85,8 @@ pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
                         .cloned()
                         .collect();
                     if wanted.is_empty() && variant.is_none() {
-                        let reason = "has only variants that must be named themselves, e.g. \
-                             PEER/VARIANT: see `bench peers`";
+                        let reason = "has only variants for tuning, which are requested by name \
+                             (PEER/VARIANT): see `bench peers`";
                         selection.unavailable.push((peer.name.clone(), reason.to_owned()));
                         continue;
                     }

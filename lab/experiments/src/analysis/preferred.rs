@@ -63,7 +63,7 @@ fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
     }
     match usual {
         None => parts.push("without preference it was not measured".to_owned()),
-        // When a subscriber is chosen, the slowest one is not known yet.
+        // The scenario names the subscriber before the measurement: it may not be the slowest one.
         Some(usual) => {
             parts.extend(
                 slowest(usual, &|_| true)

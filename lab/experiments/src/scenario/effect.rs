@@ -5,7 +5,7 @@
 use super::unused_keys::{Part, UnusedKey};
 use super::{AnswerSpec, CaseSpec, FavourSpec, Figure, PayloadSpec, Scenario, Vary};
 
-/// A case of links at one extent.
+/// The links of one case, with the settings of `run`, `quick` or `paper`.
 struct Links<'a> {
     scenario: &'a Scenario,
     vary: &'a Vary,
@@ -85,7 +85,7 @@ impl Links<'_> {
             .unwrap_or(0);
         (!favour.exclusive_cpu && favour.priority <= greatest).then(|| {
             let message = format!(
-                "`favour` has no effect: its `priority` is {}, and all ends have {greatest}",
+                "`favour` has no effect: its `priority` is {}, and an end has {greatest}",
                 favour.priority
             );
             UnusedKey::at(
@@ -272,12 +272,12 @@ mod tests {
             (
                 "cases:\n  a: {priority: 50, favour: {priority: 50}}",
                 8,
-                "its `priority` is 50, and all ends have 50",
+                "its `priority` is 50, and an end has 50",
             ),
             (
                 "cases: {a: {favour: {priority: 50}}}\nvary: {priority: [0, 80]}",
                 7,
-                "and all ends have 80",
+                "and an end has 80",
             ),
             (
                 "cases:\n  a: {subscribers: 3, favour: {subscriber: 3, priority: 5}}",

@@ -163,7 +163,8 @@ inline constexpr std::uint32_t encoding_count = 24;
     return std::nullopt;
 }
 
-/// Bytes of a row for each pixel; of `nv12` and `nv21`, each row of which is one of a plane, 1.
+/// Bytes of one pixel in a row of data. For `nv12` and `nv21` this is 1, because each row belongs
+/// to one plane.
 [[nodiscard]] constexpr std::uint32_t bytes_per_pixel(Encoding encoding) noexcept {
     switch (encoding) {
         case Encoding::bgr8:

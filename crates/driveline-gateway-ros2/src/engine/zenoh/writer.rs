@@ -48,7 +48,7 @@ pub(in crate::engine) fn open(
     })?;
     let listed = list.add(Profile::Zenoh, writer.gid(), hash, offer);
     if !apart {
-        // No other sample waits behind it.
+        // A full link may block the caller, because no other profile waits behind this writer.
         return Ok(Box::new(Direct { writer, _listed: listed }));
     }
     let writer = Arc::new(writer);
@@ -84,7 +84,8 @@ impl RosWriter for Apart {
         _: Option<&Bytes>,
         source_timestamp: i64,
     ) -> Result<Written, String> {
-        // If it were held, the slot would wait with the sample, and its publisher has few slots.
+        // Copies the bytes instead of holding the slot: it would stay pinned while its sample is in
+        // the backlog, and its publisher has few slots.
         let sample = self.writer.prepare(parts, None, source_timestamp)?;
         let Pushed { replaced, failed, why } =
             self.backlog.push(sample, parts.iter().map(|part| part.len()).sum());
