@@ -108,7 +108,8 @@ impl Open {
 /// All faults of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// Broken declarations of modules, one sentence each, and the number of further ones.
+    /// Cases in which a module exceeded a limit that the graph declares for it: one sentence each,
+    /// and the number of further cases.
     pub(crate) breaches: (Vec<String>, u64),
     pub(crate) kept: Vec<Open>,
     /// Faults without details.
@@ -132,7 +133,7 @@ impl Faults {
         self.beyond
     }
 
-    /// Returns the broken declarations of modules, for the notes of the report.
+    /// Returns the cases in which modules exceeded a declared limit, for the notes of the report.
     pub(crate) fn breaches(&self) -> impl Iterator<Item = String> {
         let (kept, more) = &self.breaches;
         let more = (*more > 0).then(|| {

@@ -2,10 +2,11 @@
 //! Finds hosts that others reach and this one does not: `docs/protocols/network-faults.md`, "Hosts
 //! that others know". No thread, no network, no clock.
 //!
-//! When a host connects to a third one, Zenoh reports it once to the others there, and each of them
-//! tries to connect once. So each gateway also asks the hosts that it hears: which hosts do they
-//! hear, and at which addresses? It tries each address once per answer, one after the other. The
-//! answering hosts take turns, so that a host with many wrong addresses does not delay the others.
+//! When a host connects to another one, Zenoh reports it once to the hosts that are connected
+//! there, and these to it. Each of them tries to connect once. So each gateway also asks the hosts
+//! that it hears: which hosts do they hear, and at which addresses? It tries each address once per
+//! answer, one after the other. The answering hosts take turns, so that a host with many wrong
+//! addresses does not delay the others.
 
 use crate::wire::{HostId, KnownHosts, place};
 use driveline_types::MonotonicNs;
@@ -145,8 +146,8 @@ impl PeerDiscovery {
         }
     }
 
-    /// Handles an answer: the hosts that `by` hears and this host does not replace those of its
-    /// previous answer.
+    /// Handles an answer of `by`. Those of its hosts that this host does not hear take the place of
+    /// those in its previous answer.
     pub fn answered(&mut self, by: &HostId, answer: KnownHosts, now: MonotonicNs) {
         let mut reported = VecDeque::new();
         for (host, listens) in answer.hears {
@@ -191,8 +192,8 @@ impl PeerDiscovery {
         known.untried = reported;
     }
 
-    /// Returns the address to try now, of hosts that `is_free` permits, and the time of the next
-    /// check. `None` if no address remains.
+    /// Returns the address to try now, if any, of hosts that `is_free` permits; and the time of the
+    /// next check, `None` if no address remains to be tried.
     pub fn attempt(
         &mut self,
         now: MonotonicNs,
@@ -262,7 +263,8 @@ impl PeerDiscovery {
     }
 }
 
-/// Returns true if the second of two hosts may try now. By then it has answers from each host.
+/// Returns true if the second of two hosts may try now: for a part of each period that is long
+/// enough for an answer from each host.
 fn is_own_turn(reported_for: Duration) -> bool {
     reported_for >= YIELDS_FOR
         && reported_for.as_nanos() % YIELDS_FOR.as_nanos() < (ASK_EVERY + ASK_EVERY / 5).as_nanos()

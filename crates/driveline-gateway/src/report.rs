@@ -112,8 +112,8 @@ pub struct Ros2ServiceReport {
     pub under_way: usize,
     /// Number of delivered responses.
     pub answered: u64,
-    /// Calls that ended otherwise, by reason. While nothing changes, answered calls, calls in
-    /// flight and these are all calls.
+    /// Calls that ended otherwise, by reason. All calls are `answered`, `under_way` or among these,
+    /// except while a call changes its state.
     pub ended: BTreeMap<String, u64>,
     /// Messages that ended no call, such as late responses, by reason.
     pub strays: BTreeMap<String, u64>,
@@ -150,9 +150,9 @@ pub struct Ros2TopicReport {
     pub carried: u64,
     /// From ROS 2: samples passed from one profile to the other, whatever their outcome here.
     pub across: u64,
-    /// Samples among these that a writer towards ROS 2 replaced, by its depth, before a reliable
-    /// subscription on DDS had acknowledged them in time, or before a link had space for them. A
-    /// subscription that had not received such a sample does not receive it.
+    /// Samples written towards ROS 2 that newer ones replaced, because the writer keeps a limited
+    /// number: a reliable DDS subscription had not acknowledged them in time, or a link had no
+    /// space for them yet. A subscription that had not received one does not receive it any more.
     pub replaced: u64,
     /// Samples that were not carried, by reason.
     pub dropped: BTreeMap<String, u64>,
@@ -208,7 +208,7 @@ pub struct HostReport {
     /// Time that it has been present, or gone, in milliseconds.
     #[serde(default)]
     pub for_ms: u64,
-    /// Number of its absences, for itself or its link …
+    /// Number of times that it, or the link to it, had failed and came back …
     #[serde(default)]
     pub outages: u64,
     /// … and their total duration, in milliseconds.

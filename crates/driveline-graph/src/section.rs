@@ -53,7 +53,8 @@ pub trait SectionSpec: Any + Debug + Send + Sync + erased_serde::Serialize {
     fn peer(&self) -> &'static str {
         ""
     }
-    /// Returns true if the graph is one that runs, not only included by others.
+    /// Returns true if this value shows that the graph runs by itself, even without modules, and is
+    /// not only included by others.
     fn takes_part(&self) -> bool;
     /// Returns true if the gateway is started although no topic reaches other hosts.
     fn runs_alone(&self) -> bool;
@@ -319,7 +320,8 @@ pub enum Registered {
     Known(&'static [&'static dyn Section]),
     /// None: another process has checked the graph, and keys of gateways are skipped.
     Elsewhere {
-        /// Topics that gateways read by rules. `None`: any, if a key was skipped.
+        /// Topics that gateways read by rules. `None`: unknown; if a key was skipped, any topic may
+        /// be one.
         carried: Option<Vec<String>>,
     },
 }

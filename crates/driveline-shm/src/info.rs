@@ -159,7 +159,7 @@ pub struct MatchInfo {
     pub node: String,
     /// Process id in its own namespace.
     pub pid: u32,
-    /// User id. 65534 also for all users without a name in the publisher's user namespace.
+    /// User id. 65534 also stands for users that the publisher's user namespace does not map.
     pub uid: u32,
     /// Pins granted.
     pub pins: u32,
@@ -169,7 +169,7 @@ pub struct MatchInfo {
     pub held: Vec<u64>,
     /// True while it sleeps.
     pub sleeping: bool,
-    /// Samples that it missed; set by a listing that reached the subscription, too.
+    /// Samples that it missed, as the subscription reports. `None` if the listing did not reach it.
     pub missed: Option<u64>,
     /// Takes that it gave up; set in the same way.
     pub overruns: Option<u64>,

@@ -3,9 +3,9 @@
 // Canny edges, contours filtered by their geometry, a pixel scan across each row for painted
 // stripes, and a robust line fit per side. No memory of earlier frames: what it reports is in the
 // picture, and a picture without markings yields two invalid lines. A line counts as a marking if
-// stripes run along it that grow with the perspective and are as wide as paint on a road: seams,
-// shadows and edges that it merely crosses are not. Paint is brighter than most of its row, and a
-// line without a counterpart on the other side needs more paint.
+// painted stripes run along it, whose width grows with the perspective and is that of paint on a
+// road. Seams and shadows do not, nor do edges that the line merely crosses. Paint is brighter than
+// most of its row, and a line without a counterpart on the other side needs more paint.
 #pragma once
 
 #include <optional>

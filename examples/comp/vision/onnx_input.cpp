@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX is protobuf: fields of a number and a kind, of which all
-// that matter here are nested ones. As much of it as is needed.
+// An ONNX file is a protobuf message: fields with a number and a
+// wire type. This reader follows the nested messages that lead to
+// the shape of an input, and skips all other fields.
 #include "onnx_input.hpp"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ constexpr std::uint32_t kDimensionValue = 1;
 
 struct Field {
     std::uint32_t number = 0;
-    std::uint64_t value = 0;  // of a number
-    std::uint64_t begin = 0;  // of bytes
+    std::uint64_t value = 0;  // of a varint field
+    std::uint64_t begin = 0;  // place of the content of any other field
     std::uint64_t end = 0;
 };
 
@@ -36,7 +37,8 @@ public:
     }
     [[nodiscard]] std::uint64_t size() const { return size_; }
 
-    // The field at `at`, which is moved behind it; nothing at the end, or where there is no field.
+    // Reads the field at `at`, and moves `at` past it. Nothing at the end, or if the bytes are no
+    // valid field.
     std::optional<Field> next(std::uint64_t& at, std::uint64_t end) {
         const auto key = at < end ? varint(at) : std::nullopt;
         if (!key || *key >> 3 == 0 || *key >> 3 > UINT32_MAX) {

@@ -127,7 +127,7 @@ impl Containers {
         }
         options.extend(["--rootfs".into(), root.display().to_string()]);
         let ipc = if in_pod { "shareable" } else { "private" };
-        // Without a limit of its own, as `/dev/shm` of the machine, whose memory is checked.
+        // Size 0: no limit of its own. The plan has checked that the machine has enough memory.
         let own = ["--network", "none", "--ipc", ipc, "--shm-size", "0"];
         let namespaces = own.map(str::to_owned).into();
         let mut containers = Self { options, namespaces, names: Vec::new(), one: None, directory };

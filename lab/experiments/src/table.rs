@@ -59,8 +59,7 @@ pub(crate) fn not_confirmed(e: &ExperimentResult) -> impl Iterator<Item = String
         let variants: Vec<String> =
             c.contradicted_variants.iter().map(ToString::to_string).collect();
         format!(
-            "{}: its own latency tool judges {}, which differs only in settings, and \
-             contradicts it",
+            "{}: the latency tool of the system contradicts {}, which differs only in settings",
             c.case.id,
             variants.join(", ")
         )
@@ -105,8 +104,8 @@ pub(crate) fn about_goodput() -> String {
     format!(
         "goodput: the payload's size divided by the mean time from one sample in hand to the next. \
          Greater is better: a system with more than 1 in goodput ÷ Driveline has more throughput. \
-         A difference counts where the whole interval lies more than {} from 1: a sender that \
-         keeps a rate has goodputs that differ by less, and mean nothing. Samples that were lost, \
+         A difference counts only if the whole interval lies more than {} from 1; smaller ones \
+         mean nothing, because all systems keep the sender's rate. Samples that were lost, \
          passed over or not sent are not in it: where there are any, their number stands in the \
          same row",
         equal_goodput()

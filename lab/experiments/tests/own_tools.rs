@@ -53,12 +53,13 @@ fn a_row_whose_variant_is_contradicted_is_marked_in_its_cell_and_nowhere_else() 
     };
     let (text, markdown) = (report(&args(false)).unwrap(), report(&args(true)).unwrap());
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
-    let says = "64 B · fastdds/udp: its own latency tool judges fastdds/udp_listener, which \
-         differs only in settings, and contradicts it";
+    let says = "64 B · fastdds/udp: the latency tool of the system contradicts \
+         fastdds/udp_listener, which differs only in settings";
     assert!(text.contains(&format!("NOT CONFIRMED  {says}")), "{text}");
     assert!(
-        markdown
-            .contains("NOT CONFIRMED 64 B · fastdds/udp: its own latency tool judges fastdds/udp"),
+        markdown.contains(
+            "NOT CONFIRMED 64 B · fastdds/udp: the latency tool of the system contradicts"
+        ),
         "{markdown}"
     );
     assert!(page.contains(says), "the page does not say it");

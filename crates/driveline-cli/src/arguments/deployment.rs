@@ -146,7 +146,7 @@ pub(crate) struct DeployManifest {
     /// Directory of the host for the report [default: /var/lib/driveline/NAME]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) report: Option<PathBuf>,
-    /// Seccomp profile from `driveline deploy seccomp`, with the orchestrator's name or path for it
+    /// Name or path by which the orchestrator finds the profile of `driveline deploy seccomp`
     /// [default: the engine's own profile]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) seccomp: Option<String>,

@@ -192,7 +192,7 @@ fn print(run: &RunStatus, mode: &str, ending: &Ending, screen: &Screen) -> u8 {
             ));
         }
         Ending::Replaced(to) => screen.error(format!(
-            "{}: another request took the place of this one, for mode '{}'",
+            "{}: another request, for mode '{}', took the place of this one",
             called(run),
             cut(to, NAME)
         )),

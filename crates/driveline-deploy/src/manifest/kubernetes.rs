@@ -251,7 +251,7 @@ fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
     let mut own = vec![json!({ "name": "tmp", "mountPath": "/tmp" })];
     mounts.once(json!({ "name": "tmp", "emptyDir": { "sizeLimit": "64Mi" } }));
     for mount in &s.mounts {
-        // The first pod that starts creates the directories that only runs need.
+        // The first pod that starts creates writable directories, and those below the shared one.
         let shared = mount.writable || mount.source.starts_with(&manifest.directory);
         let volume = mounts.host(&mount.source, shared);
         own.push(json!({

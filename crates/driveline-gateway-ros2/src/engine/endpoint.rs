@@ -31,7 +31,8 @@ impl fmt::Display for Profile {
     }
 }
 
-/// Writer of a sample: over DDS a number of CycloneDDS, over Zenoh the publisher's id.
+/// Number that identifies an endpoint: over DDS the instance handle of CycloneDDS, over Zenoh the
+/// publisher's id.
 pub(super) type Handle = u128;
 
 pub(super) fn handle_of(gid: &Gid) -> Handle {
@@ -70,8 +71,8 @@ pub(super) fn definitions_differ(
 ) -> Option<String> {
     let (writer, reader) = writer.zip(reader).filter(|(writer, reader)| writer != reader)?;
     Some(format!(
-        "TYPE HASH: the writer's is {writer}, the reader's {reader}: their definitions differ, and \
-         if more than names do, samples are read wrongly or dropped"
+        "TYPE HASH: the writer's is {writer}, the reader's {reader}: their definitions differ. If \
+         they differ in more than names, samples are read wrongly or dropped"
     ))
 }
 

@@ -201,7 +201,7 @@ impl RemotePublisher {
         watch.figures
     }
 
-    /// Returns the clock of this host if its samples are accepted, otherwise the outcome for them.
+    /// Returns the clock of the host `from` if its samples are accepted, otherwise their outcome.
     fn clock_of(&self, from: &HostId) -> Result<Arc<Mutex<ClockEstimate>>, Outcome> {
         let source = lock(&self.source);
         let Source { host, clock, .. } = &*source;
@@ -390,7 +390,7 @@ impl Receiving {
         })
     }
 
-    /// Lane that publishes samples of this host's publishers with this offer in order.
+    /// Lane that publishes samples of the publishers of `host` with this offer in order.
     fn lane(
         self: &Arc<Self>,
         host: &HostId,
@@ -408,7 +408,7 @@ impl Receiving {
         Ok(lane)
     }
 
-    /// Sender of acknowledgements to this host.
+    /// Sender of acknowledgements to `host`.
     fn acknowledgements(&self, host: &HostId) -> Result<Arc<Acknowledgements>, std::io::Error> {
         let mut ways = lock(&self.acknowledgements);
         let few = ways.len() < MAX_WAYS_BACK;
@@ -523,8 +523,8 @@ impl Receiving {
             .and_then(Weak::upgrade)
     }
 
-    /// Has the list requested that should name the publisher. Unknown hosts can cause no more than
-    /// that.
+    /// Makes the control thread request the list of the sending host, which should contain the
+    /// publisher. Samples of unknown publishers cause nothing else.
     fn not_known(&self, from: &HostId, topic: &TopicName, now: MonotonicNs) {
         let reported_at = self.reported_at.load(Ordering::Relaxed);
         if now.0 >= reported_at.saturating_add(REPORT_AGAIN.as_nanos() as u64)

@@ -206,8 +206,8 @@ pub enum Outcome {
     Gap,
 }
 
-/// Acknowledgement: all samples of the route up to `number` have arrived. With [`Outcome::NotYet`]
-/// only those before `number`, unless order matters.
+/// Acknowledgement: all samples of the route up to `number` have arrived. With [`Outcome::NotYet`]:
+/// only those before `number`, or, of a sample with a place, no statement about other samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// Outcome of that sample.

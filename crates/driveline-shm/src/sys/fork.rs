@@ -136,8 +136,8 @@ fn map_zeros(start: usize, len: usize) {
     // MADV_DONTFORK; whatever may lie there since is not replaced.
     let got = unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if got != libc::MAP_FAILED && got != at {
-        // SAFETY: kernels before 4.17 take the flag for none and may map elsewhere: what was mapped
-        // just now goes again.
+        // SAFETY: kernels before 4.17 ignore the flag and may map elsewhere. The call removes only
+        // this mapping, which was made just now.
         let _ = unsafe { libc::munmap(got, len) };
     }
 }

@@ -209,7 +209,7 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     let status = status.context("`--describe` failed")?;
     ensure!(status.success(), "`--describe` failed ({status})");
     if let Some(text) = serde_json::from_str(&text).ok().as_ref().and_then(unreadable) {
-        bail!("'{text}' in its description has control characters, or such as are not seen");
+        bail!("'{text}' in its description has control characters or invisible ones");
     }
     let description: Description = serde_json::from_str(&text)
         .context("its description is not what docs/protocols/harness.md says")?;
@@ -220,7 +220,7 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
         description.protocol
     );
     if let Some(mistake) = description.mistake() {
-        bail!("its description cannot be: {mistake} (docs/protocols/harness.md)");
+        bail!("its description is not valid: {mistake} (docs/protocols/harness.md)");
     }
     Ok(description)
 }

@@ -39,8 +39,8 @@ pub struct CaseResult {
     /// Agreement with the peer's own latency tool, if it ran for the same link. If they
     /// differ, the row is invalid.
     pub own_tool: Option<Agreement>,
-    /// Variants of its settings in the same cell that their own latency tool contradicts. Such a
-    /// tool judges no other row of this system, so this row is not confirmed.
+    /// Variants of this system in the same cell, with other settings, that their own latency tool
+    /// contradicts. If there are any, this row counts as not confirmed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contradicted_variants: Vec<System>,
     /// For workloads, chains and observed links: distributions of the observations.
@@ -74,7 +74,7 @@ pub struct SubscriberResult {
     pub name: String,
     /// Its transport latency.
     pub transport: Figure,
-    /// Share of the samples that all subscribers of its link received, for which it took longest.
+    /// Of the samples that all subscribers of its link received: share that reached this one last.
     pub last_share: Option<f64>,
 }
 
@@ -89,13 +89,13 @@ pub struct Totals {
     pub not_sent: BTreeMap<String, u64>,
     /// Scheduled deliveries: scheduled samples times subscribers.
     pub due: u64,
-    /// Due deliveries: sent samples times subscribers.
+    /// Deliveries of samples that were sent: sent samples times subscribers.
     pub deliveries: u64,
     /// Deliveries that were received.
     pub received: u64,
     /// Received later than one period after the due time. Only an open loop has any.
     pub late: u64,
-    /// Due deliveries that were lost, or replaced by newer samples before they were read.
+    /// Of these deliveries: lost, or replaced by newer samples before they were read.
     pub missed: u64,
     /// Payloads that did not verify.
     pub torn: u64,
@@ -142,7 +142,7 @@ impl Totals {
         case.has_samples() || self.due > 0
     }
 
-    /// Returns the number of failed deliveries, and of due deliveries. A chain has no deliveries:
+    /// Returns the number of failed deliveries, and of scheduled ones. A chain has no deliveries:
     /// its counters count samples. `None` without any counts.
     pub(super) fn lost(
         &self,
@@ -338,7 +338,7 @@ impl CaseResult {
     }
 
     /// Returns the number of failed deliveries in valid runs (lost, replaced unread, or never
-    /// sent), and of due deliveries. For a chain, counts samples, as the chain does; `None` without
+    /// sent), and of scheduled ones. For a chain, counts samples, as the chain does; `None` without
     /// any counts.
     #[must_use]
     pub fn lost(&self) -> Option<(u64, u64)> {
@@ -381,7 +381,8 @@ impl CaseResult {
             .find(|r| r.to_role == Role::Measured && r.to_system == System::Driveline && r.of == of)
     }
 
-    /// Returns the ratio of its headline to its floor, a bare word; `None` without a floor.
+    /// Returns the ratio of its headline to its floor, a shared word without a payload; `None`
+    /// without a floor.
     #[must_use]
     pub fn to_floor(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;

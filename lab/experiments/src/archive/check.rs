@@ -21,7 +21,7 @@ const LONGEST_MS: u64 = 2 * 86_400_000;
 /// Refuses texts with control characters, which could move a reader's cursor or hide text.
 pub(super) fn check_readable(m: &Manifest) -> Result<()> {
     match unreadable(&serde_json::to_value(m)?) {
-        Some(text) => bail!("'{text}' has control characters, or such as are not seen"),
+        Some(text) => bail!("'{text}' has control characters or invisible ones"),
         None => Ok(()),
     }
 }

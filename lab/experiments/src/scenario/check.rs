@@ -79,7 +79,7 @@ fn check_head(mistakes: &mut Mistakes<'_>) {
     if let Some(text) = serde_json::to_value(s).ok().as_ref().and_then(unreadable) {
         mistakes.wrong(
             &[],
-            format!("'{text}' has control characters, or such as are not seen"),
+            format!("'{text}' has control characters or invisible ones"),
             "they would move the reader's cursor, or hide what it is: leave them out",
         );
     }
