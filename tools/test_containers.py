@@ -12,6 +12,7 @@ Usage: test_containers.py [NAME...]
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -77,6 +78,8 @@ class Place:
             '[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\nruntime="runc"\n'
             f'static_dir="{graphroot}/libpod"\ntmp_dir="{run}/libpod"\n'
             f'volume_path="{self.directory}/volumes"\n'
+            # Containers that an orchestrator starts have these limits; the launcher states its own.
+            '[containers]\ndefault_ulimits=["nofile=16384:16384","nproc=8192:8192"]\n'
         )
         (etc / "storage.conf").write_text(
             f'[storage]\ndriver="overlay"\ngraphroot="{graphroot}"\nrunroot="{run}/root"\n'
@@ -223,6 +226,9 @@ def test_each_module_runs_in_a_container_with_few_rights_and_nothing_stays(place
             inspected = json.loads(place.podman("inspect", place.module(module)))[0]
             config = inspected["HostConfig"]
             check(config["ReadonlyRootfs"], "the root is read-only")
+            most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 1 << 20)
+            files = [u for u in config["Ulimits"] if u["Name"] == "RLIMIT_NOFILE"]
+            check([u["Hard"] for u in files] == [most], f"limits are the launcher's: {files}")
             check(
                 not inspected["EffectiveCaps"] and not inspected["BoundingCaps"],
                 "there are no capabilities",
