@@ -286,8 +286,8 @@ void MosseMultiTracker::end_targets(cv::Size image) {
         return true;
     };
     std::erase_if(targets_, over);
-    // Of two tracks on one vehicle, the track with more detections stays: other components know its
-    // id.
+    // If two tracks follow one vehicle, the one with more detections stays, because other
+    // components know its id.
     for (std::size_t i = 0; i < targets_.size(); ++i) {
         for (std::size_t j = i + 1; j < targets_.size();) {
             if (!same_vehicle(targets_[i].track.box, targets_[j].track.box)) {

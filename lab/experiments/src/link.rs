@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(link.cpus, Some(CpusSpec::Any));
         assert_eq!((s.run.rounds, s.run.messages, s.run.warm_up), (Some(3), Some(20), Some(0)));
         assert!(!s.own_tools);
-        // Of peers that are known but not installed.
+        // Peers that are known and not installed can be named.
         let s = scenario("--peers fastdds,cyclonedds --own-tools");
         assert_eq!(s.systems, ["driveline", "fastdds", "cyclonedds"]);
         assert!(s.own_tools);
@@ -409,7 +409,7 @@ mod tests {
             let error = scenario_of(&parsed(line).unwrap(), &known()).unwrap_err();
             assert!(error.is::<UsageError>() && error.to_string().contains(says), "{error}");
         }
-        // What only some cells cannot do is left out of those, with the reason.
+        // A setting that only some cells cannot have is left out of these cells, with the reason.
         let e = planned("--size 16,64 --payload untouched,filled --wait block");
         let reasons: Vec<_> = e.left_out.iter().map(|l| l.reason.as_str()).collect();
         assert!(

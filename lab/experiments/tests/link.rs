@@ -273,7 +273,7 @@ fn a_refused_priority_is_reported_in_every_run_and_by_the_machine() {
         assert!(not_allowed(&m), "{:?}", m.archive.manifest.machine);
         let page = std::fs::read_to_string(m.archive.directory().join("report.html")).unwrap();
         assert!(page.to_lowercase().contains("<li>class fifo priority 60: "), "{page}");
-        // What was not asked for is not refused.
+        // A setting that was not requested is not reported as refused.
         let m = of(more, "b");
         let page = std::fs::read_to_string(m.archive.directory().join("report.html")).unwrap();
         assert!(not_allowed(&m) && !page.contains("Fifo"), "{page}");
@@ -403,7 +403,7 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
         (&contradicted["concord"], &contradicted["tool"]),
         (&"differs".into(), &"perf".into())
     );
-    // What the tool said stands in its own case, too.
+    // The result of the tool is also in a case of its own.
     let (tool, runs) = m.case("own tool perf · ping-pong · test/confirmed");
     assert_eq!(tool.role, Role::OwnTool);
     let account = &runs[0].accounts[0];
@@ -427,7 +427,7 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
         assert!(said.contains(words), "no '{words}' in:\n{said}");
     }
 
-    // Of few rounds nothing is said, and nothing is invalid.
+    // With few rounds the tool's result is not compared, and no run is invalid.
     let m = measured(dir.path(), &format!("{fixed} test/contradicted --rounds 1"), 0);
     let left_out = serde_json::to_string(&m.archive.manifest.experiments[0].left_out).unwrap();
     assert!(left_out.contains("it takes 5 rounds to say whether it agrees"), "{left_out}");

@@ -74,7 +74,8 @@ pub struct SubscriberResult {
     pub name: String,
     /// Its transport latency.
     pub transport: Figure,
-    /// Of the samples that all subscribers of its link received: share that reached this one last.
+    /// Share of samples that reached this subscriber last, among the samples that all subscribers
+    /// of its link received.
     pub last_share: Option<f64>,
 }
 
@@ -95,7 +96,8 @@ pub struct Totals {
     pub received: u64,
     /// Received later than one period after the due time. Only an open loop has any.
     pub late: u64,
-    /// Of these deliveries: lost, or replaced by newer samples before they were read.
+    /// Number of these deliveries that were lost, or replaced by newer samples before they were
+    /// read.
     pub missed: u64,
     /// Payloads that did not verify.
     pub torn: u64,

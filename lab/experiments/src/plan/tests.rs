@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 mod papers;
 /// Participants of `--quick`.
 mod quick;
+#[path = "../../../../tools/skipped.rs"]
+mod skipped;
 
 /// A peer with all capabilities, with the names in scenarios.
 fn peer(name: &str, variants: &[&str]) -> Peer {
@@ -243,10 +245,11 @@ fn links_in_containers_are_compared_with_the_same_link_bare() {
     }
 }
 
-/// A machine without Podman has no cells in containers.
 #[test]
 fn peers_that_need_a_pod_are_left_out_of_separate_containers() {
-    if driveline_bench::deployment::containers_refused().is_some() {
+    if let Some(reason) = driveline_bench::deployment::containers_refused() {
+        let remedy = "`make test-containers` installs Podman";
+        skipped::skipped("peers in containers of their own", &reason, remedy);
         return;
     }
     let e = planned("B1C", Extent::Default);
