@@ -10,10 +10,12 @@ missing feature, and the headers that need neither must compile. Nothing is link
 Usage: check_headers.py [COMPILER...]    without names, all supported compilers
 """
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -80,7 +82,7 @@ def problems(compiler):
 
 
 def main(arguments):
-    failed = tested = 0
+    failed, found_all = 0, []
     for name in arguments or COMPILERS:
         found = next(filter(shutil.which, (name, *COMPILERS.get(name, ()))), None)
         if found is None:
@@ -89,13 +91,15 @@ def main(arguments):
                 "`tools/setup.sh test` installs it where the distribution has it"
             )
             continue
-        tested += 1
-        for text in problems(found):
-            failed += 1
-            print(f"error: {text}")
-    if tested == 0:
+        found_all.append(found)
+    with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        for texts in pool.map(lambda compiler: list(problems(compiler)), found_all):
+            failed += len(texts)
+            for text in texts:
+                print(f"error: {text}")
+    if not found_all:
         print("error: none of the supported compilers is installed; run `tools/setup.sh test`")
-    return 1 if failed or tested == 0 else 0
+    return 1 if failed or not found_all else 0
 
 
 if __name__ == "__main__":

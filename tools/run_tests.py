@@ -15,23 +15,33 @@ Without names, all steps of the suite run.
 """
 
 import os
+import queue
 import re
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 
 import leftovers
 import measured
 from failures import Failures
 from slowest import Timed, table
-from test_steps import ROOT, STEPS, Step
+from test_programs import has_documentation, programs_of_cargo, runs_tests, split
+from test_steps import JOBS, LONG, ROOT, STEPS, Step
 
 # Maximum number of failures whose reasons are repeated at the end.
 MOST_REASONS = 30
+# Number of test programs that run at the same time in a landing. Most of them wait.
+AT_ONCE = int(JOBS) + 1
+# Programs that run are named after a silence of this many seconds.
+SILENT_S = 60
 # Disk space that each suite needs for a build from nothing, in GiB. Checked before the first step,
 # so that the linker does not fail in the last one.
 ROOM = {"test": 8, "gateways": 12, "measured": 20}
@@ -108,35 +118,64 @@ MEASURED = []
 TESTS, STEP_SECONDS = [], []
 
 
-def run_command(command, environment, failures, write, step):
+@dataclass
+class Job:
+    """A command of a step, or one test program of a command `cargo test`."""
+
+    command: list
+    environment: dict
+    directory: str = str(ROOT)
+    # Line before its output, which names a test program as cargo does.
+    title: str = ""
+
+
+def run_job(job, failures, write, step, messages=None):
     """Runs one command. Returns (exit status, tally).
 
-    Its output goes to `write` and to `failures`, line by line.
+    Its output goes to `write` and to `failures`, line by line. With a file `messages`, its standard
+    output goes there instead.
     """
-    tally, timed, started = Tally(), Timed(command), time.monotonic()
+    tally, timed, started = Tally(), Timed(job.command), time.monotonic()
+
+    def read(line):
+        nonlocal tally
+        tally += count(line)
+        failures.feed(line)
+        timed.feed(line)
+        SKIPPED.extend(filter(None, [skipped(line, job.command)]))
+        MEASURED.extend(filter(None, [measured.read(line)]))
+
+    def say(line):
+        write(f"{line}\n".encode())
+        read(line)
+
+    if job.title:
+        say(job.title)
     try:
         process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            job.command,
+            cwd=job.directory,
+            env={**os.environ, **job.environment},
+            stdout=messages or subprocess.PIPE,
+            stderr=subprocess.PIPE if messages else subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError as e:
-        line = f"error: cannot start {command[0]}: {e.strerror}; run `make setup`"
-        write(f"{line}\n".encode())
-        failures.feed(line)
+        say(f"error: cannot start {job.command[0]}: {e.strerror}; run `make setup`")
         return 127, tally
     with process:
-        for raw in process.stdout:
+        for raw in process.stderr if messages else process.stdout:
             write(raw)
-            line = raw.decode(errors="replace").rstrip("\r\n")
-            tally += count(line)
-            failures.feed(line)
-            timed.feed(line)
-            SKIPPED.extend(filter(None, [skipped(line, command)]))
-            MEASURED.extend(filter(None, [measured.read(line)]))
+            read(raw.decode(errors="replace").rstrip("\r\n"))
+    # 101: the program has printed its failed tests.
+    if job.title and process.returncode not in (0, 101):
+        ended = (
+            f"exit status: {process.returncode}"
+            if process.returncode > 0
+            else f"signal: {-process.returncode}"
+        )
+        say(f"  process didn't exit successfully: `{shlex.join(job.command)}` ({ended})")
+        tally += Tally(0, 1)
     timed.end(time.monotonic() - started)
     TESTS.extend((f"{step}: {name}", seconds) for name, seconds in timed.seconds)
     return process.returncode, tally
@@ -147,25 +186,87 @@ def pass_through(raw):
     sys.stdout.flush()
 
 
+def test_jobs(step, command):
+    """Builds the test programs of a command of cargo test.
+
+    Returns (jobs that run them, None), or ([], result of the failed build).
+    """
+    failures, environment = Failures(), step.environment
+    cargo, words = split(command)
+    with tempfile.TemporaryFile() as messages:
+        build = Job([*cargo, "--no-run", "--message-format=json-render-diagnostics"], environment)
+        status, tally = run_job(build, failures, pass_through, step.name, messages)
+        if status:
+            return [], (status, tally, failures)
+        messages.seek(0)
+        output = messages.read().decode()
+    jobs = [
+        Job(program.command, program.environment, program.directory, program.title)
+        for program in programs_of_cargo(step, command, output)
+    ]
+    jobs.sort(key=lambda job: not is_long(job))
+    if has_documentation(command):
+        jobs.append(Job([*cargo, "--doc", *(["--", *words] if words else [])], environment))
+    return jobs, None
+
+
+def is_long(job):
+    """Returns true for a test program that starts before the others."""
+    return Path(job.command[0]).name.rpartition("-")[0] in LONG
+
+
 def run_commands(step, commands):
-    """Runs commands of a step at the same time. Returns for each (exit status, tally, failures)."""
-    outputs, results = [[] for _ in commands], [None] * len(commands)
+    """Runs commands of a step at the same time. Returns for each (exit status, tally, failures).
 
-    def run(i):
-        failures = Failures()
-        write = outputs[i].append if i else pass_through
-        results[i] = (
-            *run_command(commands[i], step.environment, failures, write, step.name),
-            failures,
-        )
+    The programs of a command `cargo test` count as a command each.
+    """
+    jobs, results = [], []
+    for command in commands:
+        if runs_tests(command):
+            programs, failed = test_jobs(step, command)
+            jobs += programs
+            results += [failed] if failed else []
+        else:
+            jobs.append(Job(command, step.environment))
+    at_once = 1 if step.suite == "measured" else AT_ONCE
+    if len(jobs) > 1 < at_once:
+        return results + run_together(step, jobs, at_once)
+    return results + [run_alone(step, job, pass_through) for job in jobs]
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(1, len(commands))]
-    for thread in threads:
-        thread.start()
-    run(0)
-    for thread, output in zip(threads, outputs[1:]):
-        thread.join()
+
+def run_alone(step, job, write):
+    failures = Failures()
+    return (*run_job(job, failures, write, step.name), failures)
+
+
+def run_together(step, jobs, at_once):
+    """Runs jobs, several at a time, and prints the output of each as a whole when it ends."""
+    results, running, ended = [], {}, queue.Queue()
+    todo = deque(jobs)
+
+    def run(job):
+        output = []
+        result = run_alone(step, job, output.append)
+        ended.put((job, output, result))
+
+    while todo or running:
+        while todo and len(running) < at_once:
+            job = todo.popleft()
+            running[id(job)] = (job, time.monotonic())
+            threading.Thread(target=run, args=(job,), daemon=True).start()
+        try:
+            job, output, result = ended.get(timeout=SILENT_S)
+        except queue.Empty:
+            for job, started in running.values():
+                print(
+                    f"    running for {time.monotonic() - started:.0f} s: "
+                    f"{job.title.strip() or shlex.join(job.command)}",
+                    flush=True,
+                )
+            continue
+        del running[id(job)]
         pass_through(b"".join(output))
+        results.append(result)
     return results
 
 

@@ -26,7 +26,6 @@ if one failed, 2 for wrong arguments or a failed build, 3 if time ran out before
 """
 
 import argparse
-import functools
 import json
 import os
 import random
@@ -37,12 +36,12 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import leftovers
 from failures import Failures
 from measured import commit
+from test_programs import Program, programs_of_cargo, split
 from test_steps import ROOT, STEPS
 
 KEPT = ROOT / "build/steady"
@@ -52,70 +51,12 @@ LIMIT_S = 1800
 LAST_LINES = 30
 # Models try all interleavings: the speed of the machine does not matter.
 LEFT_OUT = {"loom"}
-# Options of cargo test that have a value in the next word.
-WITH_VALUE = {"-p", "--package", "--test", "--features", "--manifest-path", "--target-dir", "--bin"}
 # Uses processor time until the process that started it has ended.
 BURN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(10**6): pass"
 
 
-@dataclass
-class Program:
-    """A test program, and how a step runs it."""
-
-    name: str
-    command: list
-    directory: str = "."
-    environment: dict = field(default_factory=dict)
-
-
 class Unbuilt(Exception):
     """Test programs of a step could not be built or listed, with the reason."""
-
-
-def split(command):
-    """Splits a command of cargo test into (arguments of cargo, arguments of each test program)."""
-    cargo, after = list(command), []
-    if "--" in cargo:
-        at = cargo.index("--")
-        cargo, after = cargo[:at], cargo[at + 1 :]
-    filters = [
-        w
-        for i, w in enumerate(cargo)
-        if i > 1 and not w.startswith("-") and cargo[i - 1] not in WITH_VALUE
-    ]
-    return [w for w in cargo if w not in filters], filters + after
-
-
-@functools.cache
-def standard_library():
-    """Returns the directory of Rust's shared libraries, which tests of procedural macros load."""
-    return subprocess.run(
-        ["rustc", "--print", "target-libdir"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
-def programs_of_cargo(step, command, output):
-    """Yields the test programs that `cargo test --no-run --message-format=json` reports."""
-    words = split(command)[1]
-    for line in output.splitlines():
-        message = json.loads(line) if line.startswith("{") else {}
-        if (
-            message.get("reason") != "compiler-artifact"
-            or not message.get("executable")
-            or not message["profile"]["test"]
-        ):
-            continue
-        program, target = Path(message["executable"]), message["target"]
-        crate = Path(message["manifest_path"]).parent
-        libraries = f"{program.parent}:{program.parent.parent}:{standard_library()}"
-        kind = target["name"] if set(target["kind"]) & {"test", "bin"} else "lib"
-        name = f"{step.name}: {crate.name} {kind}"
-        environment = {
-            **step.environment,
-            "CARGO_MANIFEST_DIR": str(crate),
-            "LD_LIBRARY_PATH": libraries,
-        }
-        yield Program(" ".join([name, *words]), [str(program), *words], str(crate), environment)
 
 
 def programs_of_ctest(step, command, output):

@@ -30,7 +30,7 @@ STAGES = ROOT / "build/test-stages"
 class Together:
     """Commands that run at the same time, in place of one command, because they mostly wait.
 
-    The output of the first is passed through; the outputs of the others follow it.
+    The output of each is printed as a whole when it ends.
     """
 
     commands: list
@@ -86,8 +86,6 @@ def ctest(build):
     return ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "-j", JOBS]
 
 
-# Test programs that wait for hosts that are not found, for minutes.
-WAITING = ("found",)
 # Test programs of the gateways in which each test measures a duration: the silence of a topic after
 # an outage of a link, or next to a stopped host.
 MEASURED_HOSTS = ("bystanders", "outages", "routers", "slow_links")
@@ -97,6 +95,8 @@ MEASURE = {"DRIVELINE_MEASURE": "1"}
 MEASURED_ROS2 = ("lost_links",)
 # A test of another program that makes 10 000 endpoints.
 MEASURED_TEST = "ten_thousand_publishers_that_come_and_go_leave_nothing_behind"
+# The longest gating test programs. They start first, so that none of them runs alone at the end.
+LONG = ("processes", "coordinated_omission", "cli", "launch", "found", "last_numbers", "loom")
 # Test programs that need other middleware.
 VENDORS = ("ros2_client", "ros2_client_services", "vendors")
 PEERS_TESTS = ("chain", "conformance")
@@ -241,7 +241,13 @@ def experiments(*ids):
             f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}",
         ],
         ["cmake", "--build", str(STAGES), "-j", JOBS],
-        ["python3", "tools/check_experiments.py", "build/bin/driveline", *ids],
+        # A run mostly waits, so two halves run at the same time.
+        Together(
+            [
+                ["python3", "tools/check_experiments.py", "build/bin/driveline", *half]
+                for half in ([ids[::2], ids[1::2]] if ids else [[]])
+            ]
+        ),
     ]
 
 
@@ -389,20 +395,15 @@ STEPS = [
         [
             cargo("clippy", *GATEWAYS, "--all-targets") + ["--", "-D", "warnings"],
             cargo("test", *GATEWAYS, "--no-run"),
-            Together(
-                [
-                    cargo(
-                        "test",
-                        *GATEWAYS,
-                        "--no-fail-fast",
-                        "--lib",
-                        "--bins",
-                        *test_programs("driveline-gateway-zenoh", but=(*WAITING, *MEASURED_HOSTS)),
-                    )
-                    + ["--", "--skip", MEASURED_TEST],
-                    cargo("test", *GATEWAYS, "--no-fail-fast", *test_options(WAITING)),
-                ]
-            ),
+            cargo(
+                "test",
+                *GATEWAYS,
+                "--no-fail-fast",
+                "--lib",
+                "--bins",
+                *test_programs("driveline-gateway-zenoh", but=MEASURED_HOSTS),
+            )
+            + ["--", "--skip", MEASURED_TEST],
         ],
         "tests",
         suite="gateways",

@@ -89,9 +89,82 @@ class Steps(unittest.TestCase):
                 tally = run_step(Step("x", "x", [together], "tests"), said)
                 lines = output.buffer.getvalue().decode().splitlines()
         self.assertEqual(tally, Tally(4, 1))
-        self.assertEqual(
-            [line for line in lines if re.match("[ab] ", line)], ["a 1", "a 2", "b 1", "b 2"]
+        said = [line for line in lines if re.match("[ab] ", line)]
+        self.assertIn(
+            said, (["a 1", "a 2", "b 1", "b 2"], ["b 1", "b 2", "a 1", "a 2"]), "either ends first"
         )
+
+    # Stands in for cargo: reports the test programs in $PROGRAMS, has one documentation example.
+    CARGO = """#!/bin/sh
+case "$*" in
+    *--no-run*) exec cat "$PROGRAMS" ;;
+    *--doc*) echo "   Doc-tests a"; echo "test result: ok. 1 passed; 0 failed; 0 ignored;" ;;
+    *) exit 9 ;;
+esac
+"""
+
+    def cargo(self, scripts, *words):
+        """Runs a step of `cargo test` with these test programs, by name.
+
+        Returns (tally, failures, lines of output).
+        """
+        with tempfile.TemporaryDirectory() as directory:
+            programs = Path(directory) / "programs"
+            Path(directory, "cargo").write_text(self.CARGO)
+            Path(directory, "cargo").chmod(0o755)
+            for name, script in scripts.items():
+                path = Path(directory, f"{name}-0123456789abcdef")
+                path.write_text(f"#!/bin/sh\ncd {directory}\n{script}\n")
+                path.chmod(0o755)
+                source = f"{directory}/tests/{name}.rs"
+                target = {"kind": ["test"], "name": name, "src_path": source}
+                with programs.open("a") as file:
+                    print(
+                        json.dumps(
+                            {
+                                "reason": "compiler-artifact",
+                                "manifest_path": f"{directory}/Cargo.toml",
+                                "target": target,
+                                "profile": {"test": True},
+                                "executable": str(path),
+                            }
+                        ),
+                        file=file,
+                    )
+            environment = {"PATH": f"{directory}:{os.environ['PATH']}", "PROGRAMS": str(programs)}
+            step = Step("x", "x", [["cargo", "test", *words]], "tests", environment)
+            said = []
+            with mock.patch(
+                "sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)
+            ) as output:
+                tally = run_step(step, said)
+                return tally, said, output.buffer.getvalue().decode().splitlines()
+
+    def test_programs_of_cargo_run_at_the_same_time_with_their_documentation(self):
+        ok = "echo 'test result: ok. 2 passed; 0 failed; 1 ignored; finished in 0.5s'"
+        # Each waits for the other.
+        scripts = {
+            "a": f"mkfifo pipe; touch made; : > pipe; {ok}",
+            "b": f"until [ -e made ]; do :; done; : < pipe; {ok}",
+        }
+        tally, said, lines = self.cargo(scripts)
+        self.assertEqual((tally, said), (Tally(5, 0, 2), []), lines)
+        self.assertTrue(any(re.match(r" +Running tests/a\.rs \(.*a-", line) for line in lines))
+        self.assertEqual(self.cargo({"a": ok}, "--test", "a")[0], Tally(2, 0, 1))
+
+    def test_a_test_program_that_is_killed_is_a_failure_with_its_name(self):
+        failing = (
+            "echo 'test one ... FAILED'; "
+            "echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored;'; exit 101"
+        )
+        tally, said, _ = self.cargo({"a": "kill -9 $$", "b": failing})
+        self.assertEqual(tally, Tally(1, 2))
+        self.assertEqual(sorted(name for name, _ in said), ["x: a: signal: 9", "x: b: one"])
+
+    def test_programs_that_cannot_be_built_are_a_failure(self):
+        step = Step("x", "x", [["cargo", "test"]], "tests", {"PATH": "/nonexistent"})
+        with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+            self.assertEqual(run_step(step), Tally(0, 1))
 
     def test_no_test_of_the_gateways_is_left_out(self):
         commands = {

@@ -17,17 +17,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import steady  # noqa: E402
 from steady import (  # noqa: E402
     Load,
-    Program,
     Runner,
     State,
     find,
     main,
-    programs_of_cargo,
     programs_of_ctest,
     schedule,
-    split,
     table,
 )
+from test_programs import Program, programs_of_cargo, split  # noqa: E402
 from test_steps import MEASURED_TEST, STEPS, Step  # noqa: E402
 
 # Only a failure takes that long.
@@ -35,7 +33,7 @@ PATIENCE_S = 60
 
 
 def artifact(crate, kind, name, executable, test=True):
-    target = {"kind": [kind], "name": name}
+    target = {"kind": [kind], "name": name, "src_path": f"/x/{crate}/{name}.rs"}
     about = {
         "reason": "compiler-artifact",
         "manifest_path": f"/x/{crate}/Cargo.toml",
