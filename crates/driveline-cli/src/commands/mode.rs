@@ -151,10 +151,11 @@ fn wait(
                 return Ok(Ending::Replaced(to));
             }
             (switch, _) if Instant::now() >= end => {
-                let waits = switch.as_ref().map_or("", |s| s.waits_for.as_str());
+                let waits = switch.as_ref().map(|s| s.waits_for.as_str()).filter(|w| !w.is_empty());
                 return Err(format!(
-                    "the switch to mode '{mode}' has not ended within {} s; it waits for {waits}",
-                    timeout.as_secs_f64()
+                    "the switch to mode '{mode}' has not ended within {} s{}",
+                    timeout.as_secs_f64(),
+                    waits.map_or_else(String::new, |waits| format!("; it waits for {waits}"))
                 ));
             }
             _ => {}
