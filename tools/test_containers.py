@@ -10,6 +10,7 @@ Usage: test_containers.py [NAME...]
 """
 
 import contextlib
+import csv
 import json
 import os
 import resource
@@ -853,24 +854,78 @@ vary: {size: [1 KiB], deployment: [bare, container, containers, containers_in_po
 run: {rounds: 1, messages: 5, warm_up: 1}
 """
 
+WATCHED = """\
+scenario: 1
+id: watched
+title: Watched ends in containers
+source: a test
+question: Does the lab watch the ends, and count the engine's processes apart?
+systems: [driveline]
+cases: {stream: {rate_hz: 50, size: 1 KiB}}
+vary: {deployment: [bare, container, containers]}
+watch_every_ms: 20
+run: {rounds: 1, messages: 50, warm_up: 1}
+"""
 
-def test_the_laboratory_measures_peers_in_containers(place):
-    peers, archive = place.directory / "peers", place.directory / "archive"
-    peers.mkdir()
-    shutil.copy(ROOT / "lab" / "bench" / "tests" / "peer.py", peers / "test")
+# Beginning of the names of the counters.
+ENGINE = "container engine: "
+
+
+def measure(place, text, archive, **environment):
+    """Runs a scenario. Returns the output and the experiment in the manifest."""
     scenario = place.directory / "scenario.yaml"
-    scenario.write_text(SCENARIO)
+    scenario.write_text(text)
     # A run that the hypervisor disturbs is invalid (exit code 1); its samples are complete, too.
     done = subprocess.run(
         [BIN / "driveline-bench", "run", scenario, "--out", archive],
-        env={**place.environment, "DRIVELINE_PEERS": str(peers)},
+        env={**place.environment, **environment},
         capture_output=True,
         text=True,
         timeout=2 * PATIENCE,
     )
     text = done.stdout + done.stderr
     check(done.returncode in (0, 1) and (archive / "manifest.json").exists(), text)
-    experiment = json.loads((archive / "manifest.json").read_text())["experiments"][0]
+    return text, json.loads((archive / "manifest.json").read_text())["experiments"][0]
+
+
+def check_engine(what, counters, has_engine):
+    found = {name: n for name, n in counters.items() if name.startswith(ENGINE)}
+    check(len(found) == (3 if has_engine else 0) and all(found.values()), f"{what}: {counters}")
+
+
+def test_the_laboratory_watches_ends_in_containers(place):
+    archive = place.directory / "watched"
+    text, experiment = measure(place, WATCHED, archive)
+    deployments = set()
+    for case in experiment["cases"]:
+        if case["role"] != "measured":
+            continue
+        run = archive / "runs" / "watched" / case["directory"] / "0.json"
+        run = json.loads(run.read_text())
+        deployment = case["beside"].get("deployment", "bare")
+        check(run["failure"] is None, f"{deployment}: {run['failure']}")
+        check_engine(deployment, run["counters"], deployment != "bare")
+        deployments.add(deployment)
+    check(deployments == {"bare", "container", "containers"}, f"{deployments}")
+    with (archive / "results.csv").open(newline="") as file:
+        memory = {
+            row["cell"]: float(row["p50"])
+            for row in csv.DictReader(file)
+            if row["what"] == "resident_memory" and "subscriber" in row["subject"]
+        }
+    # The subscriber's own memory in each deployment. A client of Podman has about twice as much.
+    bare = memory["bare"]
+    close = [0.7 * bare < of < 1.4 * bare for of in memory.values()]
+    check(len(close) == 3 and all(close), f"{memory}")
+    for words in ("CPUs in use", "container engine: processor time", "peak memory"):
+        check(words in text, text)
+
+
+def test_the_laboratory_measures_peers_in_containers(place):
+    peers, archive = place.directory / "peers", place.directory / "archive"
+    peers.mkdir()
+    shutil.copy(ROOT / "lab" / "bench" / "tests" / "peer.py", peers / "test")
+    text, experiment = measure(place, SCENARIO, archive, DRIVELINE_PEERS=str(peers))
     measured = {}
     for case in experiment["cases"]:
         for path in (archive / "runs" / "containers" / case["directory"]).glob("*.json"):
@@ -878,6 +933,9 @@ def test_the_laboratory_measures_peers_in_containers(place):
             # The process of one variant ends too early. Its containers must not stay.
             must_fail = case["system"] == "test/dies"
             check(bool(run["failure"]) == must_fail, f"{case['id']}: {run['failure']}")
+            has_engine = case.get("beside", {}).get("deployment", "bare") != "bare"
+            if not must_fail:
+                check_engine(case["id"], run["counters"], has_engine)
             if case["role"] == "measured":
                 measured.setdefault(case["system"], set()).add(case["cell"])
     # A container each, with a private /dev/shm, is no place for sockets in /dev/shm.

@@ -132,7 +132,7 @@ impl Started {
     }
 
     /// Returns true if it has ended. The check does not release its process id.
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         self.waited_for
             || self.pid().is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), how), Ok(None)))

@@ -6,14 +6,21 @@
 //! no image must be built, and every end runs the same program as on bare metal. The containers of
 //! a peer share one network namespace, in which there is only a loopback interface.
 
+mod engine;
+
+pub use engine::{ENGINE_CPU, ENGINE_MEMORY, ENGINE_START};
+
+use crate::observations::Observations;
 use anyhow::{Context, Result, bail, ensure};
 use driveline_deploy::seccomp;
 use driveline_deploy::{EngineKind, ulimits};
+use engine::{Engine, Process};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// Directories of the system that programs need.
 const SYSTEM: [&str; 3] = ["/usr", "/etc", "/opt"];
@@ -25,7 +32,14 @@ const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// Runs a program under a shell that stays. Programs ask the kernel to end them with their parent
 /// process ([`crate::child::end_with_starter`]), and the parent of an engine's `exec` ends at once.
-const UNDER_A_SHELL: &str = r#""$0" "$@"; exit $?"#;
+/// After a success the shell reads its input to the end, at most 5 s, so that the processes of the
+/// engine live until the runner has read their use.
+const UNDER_A_SHELL: &str = r#""$0" "$@"; s=$?; test $s = 0 && timeout 5 cat > /dev/null; exit $s"#;
+
+/// Time in which an engine must start a program.
+const START: Duration = Duration::from_secs(30);
+/// Interval at which the start of a program is checked.
+const CHECK: Duration = Duration::from_millis(5);
 
 /// Deployment of the ends of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +83,14 @@ pub(crate) struct Containers {
     names: Vec<String>,
     one: Option<String>,
     directory: PathBuf,
+    engine: Engine,
+}
+
+/// Command that runs a program in a container.
+pub(crate) struct Contained {
+    pub(crate) command: Command,
+    /// Word in the script of the program's shell, by which the program is found.
+    pub(crate) mark: String,
 }
 
 impl Containers {
@@ -130,7 +152,8 @@ impl Containers {
         // Size 0: no limit of its own. The plan has checked that the machine has enough memory.
         let own = ["--network", "none", "--ipc", ipc, "--shm-size", "0"];
         let namespaces = own.map(str::to_owned).into();
-        let mut containers = Self { options, namespaces, names: Vec::new(), one: None, directory };
+        let (names, engine) = (Vec::new(), Engine::default());
+        let mut containers = Self { options, namespaces, names, one: None, directory, engine };
         if deployment == Deployment::Container {
             containers.one = Some(containers.start_idle()?);
         } else if in_pod || ends.of_peer {
@@ -161,7 +184,7 @@ impl Containers {
 
     /// Returns a command for a program in the one container, or in a new one. The program reads
     /// this command's input and writes to its output.
-    pub(crate) fn command(&mut self, program: &Path) -> Result<Command> {
+    pub(crate) fn command(&mut self, program: &Path) -> Result<Contained> {
         let mut command = Command::new("podman");
         if let Some(one) = &self.one {
             command.args(["exec", "--interactive", one]);
@@ -170,16 +193,56 @@ impl Containers {
             command.args(["run", "--interactive", "--name", &name]);
             command.args(&self.namespaces).args(&self.options);
         }
-        command.args(["sh", "-c", UNDER_A_SHELL]).arg(absolute(program));
-        Ok(command)
+        let mark = random_name("end")?;
+        command.args(["sh", "-c", &format!(": {mark}; {UNDER_A_SHELL}")]).arg(absolute(program));
+        Ok(Contained { command, mark })
+    }
+
+    /// Waits until the engine has started a program, and returns the program's process id.
+    /// `client`: process of the command. Blocks at most 30 s, and not after `ended` returns true.
+    /// `None` if the program does not run: a later wait for the client reports why.
+    pub(crate) fn started(
+        &mut self,
+        mark: &str,
+        client: u32,
+        ended: impl Fn() -> bool,
+    ) -> Option<u32> {
+        let deadline = Instant::now() + START;
+        loop {
+            let all = Process::all();
+            let end = engine::end(&all, mark);
+            if end.is_some() {
+                self.engine.add([client].into_iter().chain(engine::supervisors(&all, &self.names)));
+                return end;
+            }
+            if ended() || Instant::now() >= deadline {
+                return None;
+            }
+            std::thread::sleep(CHECK);
+        }
+    }
+
+    /// Reads the use of processor time and memory by the engine's processes.
+    pub(crate) fn read_use(&mut self) {
+        self.engine.read();
+    }
+
+    /// Adds the use of processor time and memory by the engine's processes, as last read.
+    pub(crate) fn report(&self, observations: &mut Observations) {
+        self.engine.report(observations);
     }
 
     fn next_name(&mut self) -> Result<String> {
-        let id = driveline::types::EndpointId::random().context("no random number")?;
-        let name = format!("driveline-bench-{id}");
+        let name = random_name("bench")?;
         self.names.push(name.clone());
         Ok(name)
     }
+}
+
+/// Returns a name that no other container and no other end has.
+fn random_name(of: &str) -> Result<String> {
+    let id = driveline::types::EndpointId::random().context("no random number")?;
+    Ok(format!("driveline-{of}-{id}"))
 }
 
 impl Drop for Containers {
@@ -263,7 +326,7 @@ fn tried() -> Result<()> {
     let ends = Ends { program: Path::new("/usr/bin/true"), of_peer: false };
     let tried =
         Containers::new(Deployment::Containers, &directory, &ends).and_then(|mut containers| {
-            let out = containers.command(Path::new("true"))?.output().context(
+            let out = containers.command(Path::new("true"))?.command.output().context(
                 "podman cannot be started; install it: apt-get install podman runc netavark \
                  catatonit",
             )?;
@@ -315,7 +378,8 @@ mod tests {
             let program = Path::new("/usr/bin/python3");
             let ends = Ends { program, of_peer: false };
             let mut containers = Containers::new(deployment, dir.path(), &ends).unwrap();
-            let out = containers.command(program).unwrap().args(["-c", CALL]).output().unwrap();
+            let mut command = containers.command(program).unwrap().command;
+            let out = command.args(["-c", CALL]).output().unwrap();
             let errors = String::from_utf8_lossy(&out.stderr);
             assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), error, "{errors}");
         }

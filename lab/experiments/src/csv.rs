@@ -3,6 +3,7 @@
 //! (`docs/protocols/archive.md`).
 
 use crate::analysis::{Analysis, CaseResult, Figure};
+use crate::table::counter_unit;
 use crate::words::word;
 use std::fmt::Write as _;
 
@@ -84,13 +85,14 @@ fn case(text: &mut String, start: &str, c: &CaseResult) {
         single(text, start, "idle_wakeups", "all", "count/s", &format!("{per_s:.3}"));
     }
     for (name, counts) in &c.counters {
+        let (name, unit) = counter_unit(name);
         for (run, n) in counts.iter().enumerate() {
             single(
                 text,
                 start,
                 "counter",
                 &format!("{name} (valid run {})", run + 1),
-                "count",
+                unit,
                 &n.to_string(),
             );
         }

@@ -5,9 +5,10 @@ use crate::analysis::{CaseResult, Criterion, ExperimentResult, Figure, Measure, 
 use crate::rows::{Row, Rows};
 use crate::table::{percentile, quantity};
 use driveline_bench::Metric;
+use driveline_bench::deployment::{ENGINE_CPU, ENGINE_MEMORY};
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Percentiles;
-use driveline_terminal::figures::{digits, duration_ns};
+use driveline_terminal::figures::{bytes, digits, duration_ns};
 
 /// Returns transport and schedule-relative latency of an open loop; none for a stream whose goodput
 /// counts, because it may be due faster than its link can carry.
@@ -231,12 +232,17 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
             latency.and_then(|p| p.mean).map_or_else(String::new, duration_ns),
             latency.map_or_else(String::new, |p| percentile(p.p50)),
             latency.map_or_else(String::new, |p| percentile(p.p99)),
-            rendered(Quantity::Drops, sum(drops.collect()).or_else(|| counted(c))),
+            rendered(
+                Quantity::Drops,
+                sum(drops.collect()).or_else(|| counted(c, "drops").map(|n| n.sum)),
+            ),
             rendered(Quantity::PeriodDeviation, period.and_then(|p| p.p50.map(|ns| ns as f64))),
             rendered(Quantity::PeriodDeviation, period.and_then(|p| p.standard_deviation)),
             sum(of(Quantity::Cpu).filter_map(|o| o.cpus).collect())
                 .map_or_else(String::new, digits),
             rendered(Quantity::ResidentMemory, sum(memory.collect())),
+            counted(c, ENGINE_CPU).map_or_else(String::new, |n| duration_ns(n.mean)),
+            counted(c, ENGINE_MEMORY).map_or_else(String::new, |n| bytes(n.greatest)),
         ];
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };
@@ -253,17 +259,39 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
         "off the period, sd",
         "CPUs in use",
         "resident memory",
+        "container engine: processor time",
+        "container engine: peak memory",
     ];
     Rows::new("key figures", &head, rows)
 }
 
-/// Returns the drops of a workload that counts them without their times.
-fn counted(c: &CaseResult) -> Option<f64> {
-    Some(c.counters.get("drops")?.iter().sum::<u64>() as f64)
+/// Counter over all valid runs.
+struct Counted {
+    sum: f64,
+    mean: f64,
+    greatest: u64,
 }
 
-/// Explanation of [`key_figures`] for readers.
-pub(crate) const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and \
+/// Returns a counter of a case that has it.
+fn counted(c: &CaseResult, name: &str) -> Option<Counted> {
+    let runs = c.counters.get(name)?;
+    let (sum, greatest) = (runs.iter().map(|n| *n as f64).sum::<f64>(), *runs.iter().max()?);
+    Some(Counted { sum, mean: sum / runs.len() as f64, greatest })
+}
+
+/// Returns the explanation of [`key_figures`] for readers.
+pub(crate) fn explained(e: &ExperimentResult) -> String {
+    let has_engine = e.measured().any(|c| c.counters.contains_key(ENGINE_CPU));
+    format!("{KEY_FIGURES}{}", if has_engine { ENGINE } else { "" })
+}
+
+/// Explanation of the use of a container engine.
+const ENGINE: &str = " Container engine: its clients and the supervisors of the containers, which \
+     are not part of the other figures. Processor time: while the ends run, mean of all valid \
+     runs. Peak memory: greatest of all valid runs.";
+
+/// Explanation of all other key figures.
+const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and \
      resident memory (median) of all processes together, shared memory in each of them.";
 
 /// Returns medians of the parts of a sample's path, in nanoseconds; only of existing parts.

@@ -181,7 +181,7 @@ fn key_figures(text: &mut String, e: &ExperimentResult) {
     let figures = further::key_figures(e);
     rows(text, &figures);
     if !figures.is_empty() {
-        let _ = writeln!(text, "{}\n", further::KEY_FIGURES);
+        let _ = writeln!(text, "{}\n", further::explained(e));
     }
     rows(text, &further::split(e));
     rows(text, &further::channels(e));

@@ -6,9 +6,10 @@ use crate::analysis::{
 };
 use crate::archive::{Manifest, Role};
 use crate::figure_text::TOO_SMALL;
+use driveline_bench::deployment::ENGINE_MEMORY;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
-use driveline_terminal::figures::{digits, duration_ns};
+use driveline_terminal::figures::{bytes, digits, duration_ns};
 use std::path::Path;
 
 /// Problem of samples: name and count.
@@ -144,16 +145,32 @@ pub(crate) fn label(q: Quantity) -> &'static str {
 /// numbers.
 const RATE: &str = driveline_bench::chain::OUTPUT_RATE_MHZ;
 
-/// Returns true if a counter is a rate, whose sum has no meaning.
-pub(crate) fn is_rate(counter: &str) -> bool {
-    counter.starts_with(RATE)
+/// Returns true if the sum of a counter over runs has a meaning: not for a rate, nor for a peak.
+pub(crate) fn has_sum(counter: &str) -> bool {
+    !counter.starts_with(RATE) && counter != ENGINE_MEMORY
 }
 
 /// Returns readable name and value of a counter.
 pub(crate) fn counter(name: &str, count: u64) -> (String, String) {
     match name.strip_prefix(RATE) {
         Some(place) => (format!("output, Hz{place}"), hertz(count as f64 / 1000.0)),
-        None => (name.to_owned(), count.to_string()),
+        None => {
+            let (name, unit) = counter_unit(name);
+            let value = match unit {
+                "ns" => duration_ns(count as f64),
+                "byte" => bytes(count),
+                _ => count.to_string(),
+            };
+            (name.to_owned(), value)
+        }
+    }
+}
+
+/// Returns the name of a counter without its unit, and the unit: `ns`, `byte` or `count`.
+pub(crate) fn counter_unit(name: &str) -> (&str, &str) {
+    match name.rsplit_once(", ") {
+        Some((name, unit @ ("ns" | "byte"))) => (name, unit),
+        _ => (name, "count"),
     }
 }
 

@@ -67,6 +67,16 @@ impl From<Account> for Ensemble {
     }
 }
 
+/// Link whose ends are done and have ended.
+struct Ran<'p> {
+    processes: Processes<'p>,
+    /// Index of the publisher.
+    publisher: usize,
+    ends: Vec<End>,
+    /// Use of a container engine.
+    observations: Observations,
+}
+
 impl Runner<'_> {
     /// Runs a trial, in an empty directory that it may fill. Blocks until it has ended.
     ///
@@ -204,14 +214,14 @@ impl Runner<'_> {
         };
         let mut processes = self.processes();
         processes.deploy(deployment, dir, &job.system)?;
-        let (mut processes, publisher, ends) =
+        let Ran { mut processes, publisher, ends, observations } =
             self.run_ends(processes, job, cable, sending, receiving, words.as_ref())?;
         let mut account = account::account(job, &ends, processes.began_ns())?;
         if let (Role::Publisher, Some(first)) = (sending, first_sample(&ends, Role::Subscriber)) {
             account.start_up_ns = Some(first.saturating_sub(processes.spawned_ns(publisher)));
         }
         account.unset.extend(processes.ends().into_iter().flat_map(|e| e.unset));
-        let mut ensemble = Ensemble::from(account);
+        let mut ensemble = Ensemble { accounts: vec![account], observations };
         processes.report_cable(&mut ensemble.observations);
         Ok(ensemble)
     }
@@ -277,6 +287,7 @@ impl Runner<'_> {
             }
         }
         let mut observations = watch.map(Watch::stop).unwrap_or_default();
+        processes.report_engine(&mut observations);
         Self::dismiss(&mut processes, keeper)?;
         processes.report_cable(&mut observations);
         if let Some(throttling) = quota.as_ref().and_then(Quota::throttling) {
@@ -312,7 +323,7 @@ impl Runner<'_> {
         sending: Role,
         receiving: Role,
         words: Option<&SharedWords>,
-    ) -> Result<(Processes<'p>, usize, Vec<End>)> {
+    ) -> Result<Ran<'p>> {
         self.connect(&mut processes, job, cable)?;
         let keeper = self.keep(&mut processes, job)?;
         let mut receivers = Vec::new();
@@ -332,9 +343,11 @@ impl Runner<'_> {
         for receiver in receivers {
             processes.wait(receiver, Until::Done, backlog(job))?;
         }
+        let mut observations = Observations::default();
+        processes.report_engine(&mut observations);
         Self::dismiss(&mut processes, keeper)?;
         let ends = processes.ends();
-        Ok((processes, publisher, ends))
+        Ok(Ran { processes, publisher, ends, observations })
     }
 
     /// Runs a link on which nothing is published, and observes it from outside for this time.
@@ -407,7 +420,7 @@ impl Runner<'_> {
     /// Runs a publisher that starts while a subscriber waits, and a subscriber that starts while a
     /// sample waits.
     fn start_up(&self, job: &Job) -> Result<Account> {
-        let (processes, publisher, ends) =
+        let Ran { processes, publisher, ends, .. } =
             self.run_ends(self.processes(), job, None, Role::Publisher, Role::Subscriber, None)?;
         let first =
             first_sample(&ends, Role::Subscriber).context("the subscriber got no sample")?;

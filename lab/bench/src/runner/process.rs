@@ -5,7 +5,7 @@ use super::listen::{COMPLAINT, Heard, complaints, events};
 use super::quota::Quota;
 use crate::cable::Cable;
 use crate::child::{Started, readable};
-use crate::deployment::{Containers, Deployment, Ends};
+use crate::deployment::{Contained, Containers, Deployment, Ends};
 use crate::harness::{End, Event, Job, Role, System};
 use crate::machine::usable_cpus;
 use crate::observations::Observations;
@@ -60,6 +60,8 @@ struct Member {
     /// It does not read its input: a gateway.
     needs_signal: bool,
     process: Started,
+    /// Process id of its program. If that is in a container, `process` is the engine's client.
+    program: u32,
     stdin: Option<ChildStdin>,
     spawned_ns: u64,
     complaint: Arc<Mutex<Vec<u8>>>,
@@ -169,6 +171,14 @@ impl<'a> Processes<'a> {
         }
     }
 
+    /// Records the use of processor time and memory by the container engine until the last end was
+    /// done, if there is an engine.
+    pub(super) fn report_engine(&self, observations: &mut Observations) {
+        if let Some(containers) = &self.containers {
+            containers.report(observations);
+        }
+    }
+
     /// Returns a command for a program on that host, or on this machine without a cable.
     fn command(&self, side: usize, program: &Path) -> Command {
         self.cable
@@ -189,7 +199,7 @@ impl<'a> Processes<'a> {
         command.args(["--pdeathsig", "KILL", "--"]).arg(program).arg(config);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let index =
-            self.spawn(&format!("the gateway of host {side}"), command, "", Role::Keeper)?;
+            self.spawn(&format!("the gateway of host {side}"), command, None, "", Role::Keeper)?;
         if let Some(gateway) = self.members.get_mut(index) {
             gateway.needs_signal = true;
         }
@@ -206,9 +216,12 @@ impl<'a> Processes<'a> {
         let path = self.program(&job.system)?;
         let is_peer = matches!(job.system, System::Peer { .. });
         let args: &[String] = if is_peer { &[] } else { &self.program.args };
-        let mut command = match &mut self.containers {
-            Some(containers) => containers.command(path)?,
-            None => self.command(job.side(), path),
+        let (mut command, mark) = match &mut self.containers {
+            Some(containers) => {
+                let Contained { command, mark } = containers.command(path)?;
+                (command, Some(mark))
+            }
+            None => (self.command(job.side(), path), None),
         };
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(words) = words {
@@ -216,17 +229,26 @@ impl<'a> Processes<'a> {
                 words.fd().try_clone_to_owned().context("cannot hand over the floor's words")?;
             command.fd_mappings(vec![FdMapping { parent_fd, child_fd: WORDS_FD }])?;
         }
-        self.spawn(name, command, &serde_json::to_string(job)?, job.role)
+        self.spawn(name, command, mark.as_deref(), &serde_json::to_string(job)?, job.role)
     }
 
     /// Starts a program with a job that has more fields than [`Job`].
     pub(crate) fn start_with(&mut self, name: &str, program: &Path, line: &str) -> Result<usize> {
         let mut command = Command::new(program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        self.spawn(name, command, line, Role::Stage)
+        self.spawn(name, command, None, line, Role::Stage)
     }
 
-    fn spawn(&mut self, name: &str, mut command: Command, line: &str, role: Role) -> Result<usize> {
+    /// Starts a command and writes the line to its input. `mark`: that of a program in a container,
+    /// which must run before it gets the line.
+    fn spawn(
+        &mut self,
+        name: &str,
+        mut command: Command,
+        mark: Option<&str>,
+        line: &str,
+        role: Role,
+    ) -> Result<usize> {
         let spawned_ns = driveline::types::MonotonicNs::now().0;
         let mut process = Started::new(&mut command).with_context(|| {
             format!("cannot start {} as {name}", command.get_program().display())
@@ -249,12 +271,17 @@ impl<'a> Processes<'a> {
             let kept = complaint.clone();
             listeners.push(std::thread::spawn(move || complaints(err, &kept)));
         }
+        let ended = || process.has_ended() || self.interrupted.load(Relaxed);
+        let program = mark
+            .zip(self.containers.as_mut())
+            .and_then(|(mark, containers)| containers.started(mark, process.id(), ended));
         // If it has already died, the later wait for it reports more than this error.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         self.members.push(Member {
             name: name.to_owned(),
             keeps: role == Role::Keeper,
             needs_signal: false,
+            program: program.unwrap_or(process.id()),
             process,
             stdin,
             spawned_ns,
@@ -354,6 +381,8 @@ impl<'a> Processes<'a> {
                 );
                 check_times(&ends, lived, usable_cpus()?.len()).with_context(|| name.clone())?;
                 (member.ends, member.done) = (Some(ends), true);
+                // Later the engine's processes of this end may have ended.
+                self.containers.iter_mut().for_each(Containers::read_use);
             }
             Heard::Event(Event::Failed { error }) => {
                 bail!("{name} failed: {}", readable(error.as_bytes(), COMPLAINT))
@@ -382,9 +411,11 @@ impl<'a> Processes<'a> {
                 () => None,
             }
         };
+        // A process that waits for input ends when its input is closed. All are closed first, so
+        // that containers end at the same time.
+        self.members.iter_mut().filter(|m| m.done && !m.left).for_each(|m| m.stdin = None);
         for member in self.members.iter_mut().filter(|m| m.done && !m.left) {
-            // A process that waits for input ends when its input is closed.
-            (member.stdin, member.left) = (None, true);
+            member.left = true;
             let status = member.process.end_unless(waits_no_longer);
             member.run_dry();
             match status {
@@ -403,9 +434,9 @@ impl<'a> Processes<'a> {
         self.members.get(index).map_or_else(|| "an unknown process".to_owned(), |m| m.name.clone())
     }
 
-    /// Returns names and process ids of all processes, in the order of their start.
+    /// Returns names and process ids of all programs, in the order of their start.
     pub(crate) fn pids(&self) -> Vec<(String, u32)> {
-        self.members.iter().map(|m| (m.name.clone(), m.process.id())).collect()
+        self.members.iter().map(|m| (m.name.clone(), m.program)).collect()
     }
 
     /// Returns the reports of the ends of one process.

@@ -13,7 +13,7 @@ use crate::further;
 use crate::literature::{Literature, TO_KNOW};
 use crate::rows::Rows;
 use crate::table::{
-    bounds, controls, counter, floors_and_doubles, is_rate, label, not_confirmed, quantity, ratio,
+    bounds, controls, counter, floors_and_doubles, has_sum, label, not_confirmed, quantity, ratio,
 };
 use driveline_bench::stats::Interval;
 use driveline_bench::{LeftOut, Metric, Verdict};
@@ -142,7 +142,7 @@ fn key_figures(e: &ExperimentResult) -> String {
         "" => figures,
         table => format!(
             "<h3>Key figures</h3>{table}<p class=legend>{}</p>\n",
-            escape(further::KEY_FIGURES)
+            escape(&further::explained(e))
         ),
     };
     figures + &parts + &rows(&further::channels(e))
@@ -214,10 +214,10 @@ fn workloads(e: &ExperimentResult) -> String {
         table.group(&format!("{} · {}", c.case.cell, c.name()), 3);
         for (what, counts) in &c.counters {
             let each: Vec<String> = counts.iter().map(|n| counter(what, *n).1).collect();
-            let sum = if is_rate(what) {
-                String::new()
+            let sum = if has_sum(what) {
+                counter(what, total(counts.iter().copied())).1
             } else {
-                total(counts.iter().copied()).to_string()
+                String::new()
             };
             table.row(&escape(&counter(what, 0).0), &[sum, each.join(", ")]);
         }

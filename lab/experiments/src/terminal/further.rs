@@ -87,7 +87,7 @@ pub(super) fn key_figures(text: &mut String, e: &ExperimentResult, width: usize)
     let figures = further::key_figures(e);
     if !figures.is_empty() {
         figures.terminal().write(text);
-        text.push_str(&wrapped(&format!("  {}", further::KEY_FIGURES), width));
+        text.push_str(&wrapped(&format!("  {}", further::explained(e)), width));
         text.push('\n');
     }
     write(text, &further::split(e).terminal());
