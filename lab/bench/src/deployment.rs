@@ -199,25 +199,29 @@ impl Containers {
     }
 
     /// Waits until the engine has started a program, and returns the program's process id.
-    /// `client`: process of the command. Blocks at most 30 s, and not after `ended` returns true.
-    /// `None` if the program does not run: a later wait for the client reports why.
+    /// `client`: process of the command. `None` if `ended` returned true before: a later wait for
+    /// the client reports why. Blocks at most 30 s.
+    ///
+    /// # Errors
+    /// If the program does not run after that time.
     pub(crate) fn started(
         &mut self,
         mark: &str,
         client: u32,
         ended: impl Fn() -> bool,
-    ) -> Option<u32> {
+    ) -> Result<Option<u32>> {
         let deadline = Instant::now() + START;
         loop {
             let all = Process::all();
             let end = engine::end(&all, mark);
             if end.is_some() {
                 self.engine.add([client].into_iter().chain(engine::supervisors(&all, &self.names)));
-                return end;
+                return Ok(end);
             }
-            if ended() || Instant::now() >= deadline {
-                return None;
+            if ended() {
+                return Ok(None);
             }
+            ensure!(Instant::now() < deadline, "podman did not start it within {START:?}");
             std::thread::sleep(CHECK);
         }
     }

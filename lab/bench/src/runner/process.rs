@@ -272,9 +272,12 @@ impl<'a> Processes<'a> {
             listeners.push(std::thread::spawn(move || complaints(err, &kept)));
         }
         let ended = || process.has_ended() || self.interrupted.load(Relaxed);
-        let program = mark
-            .zip(self.containers.as_mut())
-            .and_then(|(mark, containers)| containers.started(mark, process.id(), ended));
+        let program = match mark.zip(self.containers.as_mut()) {
+            Some((mark, containers)) => containers
+                .started(mark, process.id(), ended)
+                .with_context(|| format!("cannot run {name} in a container"))?,
+            None => None,
+        };
         // If it has already died, the later wait for it reports more than this error.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         self.members.push(Member {
