@@ -173,7 +173,7 @@ impl Containers {
         let mut command = Command::new("podman");
         command.args(["run", "--detach", "--name", &name]).args(&self.namespaces);
         command.args(&self.options).args(["sleep", "infinity"]).stdout(Stdio::null());
-        let out = command.output().context("cannot start podman")?;
+        let out = self.engine.run(&mut command).context("cannot start podman")?;
         ensure!(
             out.status.success(),
             "podman cannot start a container: {}",

@@ -6,24 +6,29 @@
 use crate::machine::ProcessUse;
 use crate::observations::Observations;
 use std::fs;
+use std::io::Result;
+use std::process::{Command, Output};
 
-/// Counter: processor time of the engine until the programs of all ends exist.
+/// Counter: processor time of the engine until the programs of all ends exist, with that of clients
+/// that have ended.
 pub const ENGINE_START: &str = "container engine: processor time to start the ends, ns";
-/// Counter: processor time of the engine's living processes from then until all ends are done.
+/// Counter: processor time of the engine's living processes after that, until all ends are done.
 pub const ENGINE_CPU: &str = "container engine: processor time while the ends run, ns";
-/// Counter: greatest resident memory of each of these processes, added.
+/// Counter: sum of the greatest resident memory of each of these living processes.
 pub const ENGINE_MEMORY: &str = "container engine: peak memory, byte";
 
 /// Processes of the engine in one run.
 #[derive(Default)]
 pub(super) struct Engine {
     processes: Vec<Used>,
+    /// Processor time of clients that have ended.
+    ended_ns: u64,
 }
 
 /// Use by one process. It remains when the process has ended.
 struct Used {
     pid: u32,
-    /// Processor time when the end of its container had started.
+    /// Processor time at its first reading: the program of an end had just started.
     start: CpuTime,
     /// Own processor time since then.
     since_ns: u64,
@@ -31,6 +36,16 @@ struct Used {
 }
 
 impl Engine {
+    /// Runs a client to its end, and adds its processor time. Blocks. Adds the time of other
+    /// children of this process, too, if they end meanwhile.
+    pub(super) fn run(&mut self, client: &mut Command) -> Result<Output> {
+        let of_children = || CpuTime::of(std::process::id()).map_or(0, |time| time.children_ns);
+        let before = of_children();
+        let out = client.output();
+        self.ended_ns += of_children().saturating_sub(before);
+        out
+    }
+
     /// Adds processes whose start is complete. Known ones are not added again.
     pub(super) fn add(&mut self, pids: impl IntoIterator<Item = u32>) {
         for pid in pids {
@@ -57,8 +72,9 @@ impl Engine {
     /// Adds the counters of the run, as last read.
     pub(super) fn report(&self, observations: &mut Observations) {
         let all = || self.processes.iter();
+        let start: u64 = all().map(|used| used.start.own_ns + used.start.children_ns).sum();
         for (name, n) in [
-            (ENGINE_START, all().map(|used| used.start.own_ns + used.start.children_ns).sum()),
+            (ENGINE_START, self.ended_ns + start),
             (ENGINE_CPU, all().map(|used| used.since_ns).sum()),
             (ENGINE_MEMORY, all().map(|used| used.peak_bytes).sum()),
         ] {
@@ -231,11 +247,26 @@ mod tests {
     fn the_use_of_a_process_remains_when_it_has_ended() {
         let start = CpuTime { own_ns: 5, children_ns: 6 };
         let ended = Used { pid: u32::MAX, start, since_ns: 7, peak_bytes: 8 };
-        let mut engine = Engine { processes: vec![ended] };
+        let mut engine = Engine { processes: vec![ended], ended_ns: 4 };
         engine.read();
         let mut observations = Observations::default();
         engine.report(&mut observations);
         let of = |name: &str| observations.counters[name];
-        assert_eq!([of(ENGINE_START), of(ENGINE_CPU), of(ENGINE_MEMORY)], [11, 7, 8]);
+        assert_eq!([of(ENGINE_START), of(ENGINE_CPU), of(ENGINE_MEMORY)], [15, 7, 8]);
+    }
+
+    #[test]
+    fn the_use_of_a_client_that_has_ended_counts() {
+        // It ends when it has used four clock ticks.
+        let script = "until read -r a a a a a a a a a a a a a user system a < /proc/$$/stat
+            [ $((user + system)) -ge 4 ]; do :; done";
+        let mut engine = Engine::default();
+        let out = engine.run(Command::new("sh").args(["-c", script])).unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+        assert!(engine.ended_ns >= 4 * tick_ns, "{} ns", engine.ended_ns);
+        let mut observations = Observations::default();
+        engine.report(&mut observations);
+        assert_eq!(observations.counters[ENGINE_START], engine.ended_ns);
     }
 }
