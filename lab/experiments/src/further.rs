@@ -211,7 +211,8 @@ pub(crate) const START_UP: &str = "Start-up: from just before the process is sta
 /// Columns of latencies in [`key_figures`].
 const LATENCIES: usize = 3;
 
-/// Returns the key figures of graphs, and the resource use of processes of watched links.
+/// Returns the key figures of graphs, and the resource use of processes of watched links and of a
+/// container engine.
 pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
     let row = |c: &CaseResult| {
         let of =
@@ -288,7 +289,7 @@ pub(crate) fn explained(e: &ExperimentResult) -> String {
 /// Explanation of the use of a container engine.
 const ENGINE: &str = " Container engine: its clients and the supervisors of the containers, which \
      are not part of the other figures. Processor time: while the ends run, mean of all valid \
-     runs. Peak memory: greatest of all valid runs.";
+     runs. Peak memory: sum over these processes, greatest of all valid runs.";
 
 /// Explanation of all other key figures.
 const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and \

@@ -56,8 +56,8 @@ pub struct Runner<'a> {
 pub struct Ensemble {
     /// Accounts in the order of the jobs; a trial has one.
     pub accounts: Vec<Account>,
-    /// Processor time, memory and switches of each process, if they were observed; effects of a
-    /// quota and of a cable.
+    /// Processor time, memory and switches of each process, if they were observed; use by a
+    /// container engine; effects of a quota and of a cable.
     pub observations: Observations,
 }
 

@@ -171,8 +171,8 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Records the use of processor time and memory by the container engine until the last end was
-    /// done, if there is an engine.
+    /// Records the container engine's use of processor time and memory, if there is an engine. It
+    /// was last read when an end was done.
     pub(super) fn report_engine(&self, observations: &mut Observations) {
         if let Some(containers) = &self.containers {
             containers.report(observations);
