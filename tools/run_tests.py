@@ -33,7 +33,7 @@ import leftovers
 import measured
 from failures import Failures
 from slowest import Timed, table
-from test_programs import has_documentation, programs_of_cargo, runs_tests, split
+from test_programs import Program, has_documentation, programs_of_cargo, runs_tests, split
 from test_steps import JOBS, LONG, ROOT, STEPS, Step
 
 # Maximum number of failures whose reasons are repeated at the end.
@@ -118,17 +118,6 @@ MEASURED = []
 TESTS, STEP_SECONDS = [], []
 
 
-@dataclass
-class Job:
-    """A command of a step, or one test program of a command `cargo test`."""
-
-    command: list
-    environment: dict
-    directory: str = str(ROOT)
-    # Line before its output, which names a test program as cargo does.
-    title: str = ""
-
-
 def run_job(job, failures, write, step, messages=None):
     """Runs one command. Returns (exit status, tally).
 
@@ -160,7 +149,7 @@ def run_job(job, failures, write, step, messages=None):
             stderr=subprocess.PIPE if messages else subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
         )
-    except FileNotFoundError as e:
+    except OSError as e:
         say(f"error: cannot start {job.command[0]}: {e.strerror}; run `make setup`")
         return 127, tally
     with process:
@@ -186,33 +175,31 @@ def pass_through(raw):
     sys.stdout.flush()
 
 
-def test_jobs(step, command):
+def build_programs(step, command):
     """Builds the test programs of a command of cargo test.
 
-    Returns (jobs that run them, None), or ([], result of the failed build).
+    Returns (programs, None), or ([], result of the failed build).
     """
-    failures, environment = Failures(), step.environment
+    failures = Failures()
     cargo, words = split(command)
     with tempfile.TemporaryFile() as messages:
-        build = Job([*cargo, "--no-run", "--message-format=json-render-diagnostics"], environment)
+        build = [*cargo, "--no-run", "--message-format=json-render-diagnostics"]
+        build = Program(step.name, build, environment=step.environment)
         status, tally = run_job(build, failures, pass_through, step.name, messages)
         if status:
             return [], (status, tally, failures)
         messages.seek(0)
         output = messages.read().decode()
-    jobs = [
-        Job(program.command, program.environment, program.directory, program.title)
-        for program in programs_of_cargo(step, command, output)
-    ]
-    jobs.sort(key=lambda job: not is_long(job))
+    programs = sorted(programs_of_cargo(step, command, output), key=lambda p: not is_long(p))
     if has_documentation(command):
-        jobs.append(Job([*cargo, "--doc", *(["--", *words] if words else [])], environment))
-    return jobs, None
+        examples = [*cargo, "--doc", *(["--", *words] if words else [])]
+        programs.append(Program(step.name, examples, environment=step.environment))
+    return programs, None
 
 
-def is_long(job):
+def is_long(program):
     """Returns true for a test program that starts before the others."""
-    return Path(job.command[0]).name.rpartition("-")[0] in LONG
+    return Path(program.command[0]).name.rpartition("-")[0] in LONG
 
 
 def run_commands(step, commands):
@@ -223,11 +210,11 @@ def run_commands(step, commands):
     jobs, results = [], []
     for command in commands:
         if runs_tests(command):
-            programs, failed = test_jobs(step, command)
+            programs, failed = build_programs(step, command)
             jobs += programs
             results += [failed] if failed else []
         else:
-            jobs.append(Job(command, step.environment))
+            jobs.append(Program(step.name, command, environment=step.environment))
     at_once = 1 if step.suite == "measured" else AT_ONCE
     if len(jobs) > 1 < at_once:
         return results + run_together(step, jobs, at_once)

@@ -15,22 +15,20 @@ from test_steps import ROOT
 
 # Options of cargo test that have a value in the next word.
 WITH_VALUE = {"-p", "--package", "--test", "--features", "--manifest-path", "--target-dir", "--bin"}
+# Options of cargo test that choose targets. Without them, documentation examples run as well.
+TARGETS = {"--lib", "--bins", "--bin", "--test", "--tests", "--doc"}
 
 
 @dataclass
 class Program:
-    """A test program, and how a step runs it."""
+    """A test program or another command, and how a step runs it."""
 
     name: str
     command: list
-    directory: str = "."
+    directory: str = str(ROOT)
     environment: dict = field(default_factory=dict)
-    # Line that cargo prints before it runs the program.
+    # Line that cargo prints before it runs a test program.
     title: str = ""
-
-
-# Options of cargo test that choose targets: without them, documentation examples run as well.
-TARGETS = {"--lib", "--bins", "--bin", "--test", "--tests", "--doc"}
 
 
 def runs_tests(command):

@@ -87,7 +87,7 @@ impl Engine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CpuTime {
     own_ns: u64,
-    /// Of the children that it waited for.
+    /// Processor time of its ended children.
     children_ns: u64,
 }
 
