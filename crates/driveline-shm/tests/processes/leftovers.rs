@@ -246,6 +246,29 @@ fn a_named_domain_is_joined_by_name_and_by_path() {
     assert!(late.try_ask("join").unwrap_err().contains("0755"));
 }
 
+/// Graphs with `domain_group` share such a directory.
+#[test]
+#[ignore = "needs root, to be several users: make test runs it as root"]
+fn members_of_a_group_share_its_directory_and_others_are_refused() {
+    let group = 3_000_000 + std::process::id();
+    let [first, second, stranger] = [61_011, 61_012, 61_013];
+    let path = Removed(driveline_shm::domain::prepare_for("drive", Some(group)).unwrap());
+    let d = Domain::new();
+    let user = |user: u32, of: &str| {
+        let mut p = d.peer_at(&path.0, &format!("user {user}"));
+        p.ask(&format!("become {user}{of}"));
+        p
+    };
+    let of = format!(" of {group}");
+    let mut w = user(first, &of);
+    w.ask(&format!("publisher p access={second}"));
+    let mut r = user(second, &of);
+    r.ask(&format!("subscription s access={first}"));
+    r.ask("await s 1");
+    let refused = user(stranger, "").try_ask("join").unwrap_err();
+    assert!(refused.contains("ermission denied"), "{refused}");
+}
+
 /// A directory that is gone after the test, come what may.
 struct Removed(std::path::PathBuf);
 

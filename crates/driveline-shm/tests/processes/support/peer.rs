@@ -236,7 +236,11 @@ impl Machine {
                 let count = count.parse::<usize>().map_err(|e| text(&e))?;
                 Ok((0..count).filter_map(|_| super::hostile::connect_to(&path)).count().to_string())
             }
-            ["become", uid] => become_user(uid.parse().map_err(|e| text(&e))?),
+            ["become", uid] => become_user(uid.parse().map_err(|e| text(&e))?, &[]),
+            ["become", uid, "of", group] => become_user(
+                uid.parse().map_err(|e| text(&e))?,
+                &[group.parse().map_err(|e| text(&e))?],
+            ),
             ["open-files"] => {
                 let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
                 Ok(format!("{} {}", limit.current.unwrap_or(0), limit.maximum.unwrap_or(0)))
@@ -541,10 +545,11 @@ pub(crate) fn publish(p: &mut Publisher, len: usize) {
 
 /// Becomes another user for good.
 #[allow(unsafe_code, reason = "changing the user is a C call")]
-fn become_user(id: u32) -> Answer {
-    // SAFETY: plain system calls on numbers; the C library changes all threads.
+fn become_user(id: u32, groups: &[libc::gid_t]) -> Answer {
+    // SAFETY: plain system calls on numbers, and on a slice with its length; the C library changes
+    // all threads.
     let ok = unsafe {
-        libc::setgroups(0, std::ptr::null()) == 0
+        libc::setgroups(groups.len(), groups.as_ptr()) == 0
             && libc::setresgid(id, id, id) == 0
             && libc::setresuid(id, id, id) == 0
     };
