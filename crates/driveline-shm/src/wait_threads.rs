@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Threads that sleep for a waiting thread, if one thread cannot sleep on all words at once.
 //!
-//! Each helper arms its publishers and sleeps. When there is data, it disarms them, has the waiting
-//! thread check, and rests until that thread resumes it. So, as without helpers, exactly the armed
-//! subscriptions sleep.
+//! Each helper arms the subscriptions of its publishers and sleeps. When there is data, it disarms
+//! them, has the waiting thread check, and rests until that thread resumes it. So, as without
+//! helpers, a subscription is armed only while a thread sleeps on its word, or is about to.
 
 use crate::inlet::{Edge, has_unread};
 use crate::kick::KickWord;
@@ -100,8 +100,9 @@ impl Drop for WaitThreads {
             futex::wake(&shared.turn, Scope::Private, 1);
         }
         for (shared, thread) in &mut self.list {
-            // A helper that sleeps on one word detects its turn only when that word is woken. Other
-            // sleepers there check and sleep again; this happens when publishers join or leave.
+            // A helper that sleeps on one word detects its turn only when that word is woken. This
+            // also wakes other sleepers on it, which check and sleep again. Helpers end rarely:
+            // when publishers join or leave.
             while thread.is_some() && !shared.stopped.load(Acquire) {
                 if let [(edge, _)] = shared.charges.as_slice() {
                     futex::wake(edge.word(), Scope::Shared, i32::MAX as u32);

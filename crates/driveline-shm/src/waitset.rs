@@ -204,8 +204,8 @@ impl WaitSet {
                 if self.any_unread() {
                     return Wake::Data;
                 }
-                // The clock is read rarely, because that costs more than a check for data. First
-                // after some rounds, because a sample in flight arrives sooner.
+                // The clock is read rarely, because that costs more than a check for data. It is
+                // first read after some rounds: a sample in flight arrives within these.
                 round = round.wrapping_add(1);
                 let spins = for_ever || spin_until.is_some();
                 let look_at_clock = round.is_multiple_of(ROUNDS_PER_CLOCK) || !spins;

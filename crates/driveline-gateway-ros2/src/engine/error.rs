@@ -40,8 +40,8 @@ pub enum GatewayError {
     },
     /// Zenoh refuses to open the session.
     #[error(
-        "Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` lists the owners of ports, and \
-         ros2.zenoh.listen names another"
+        "Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` lists the owners of ports; to \
+         use another port, change ros2.zenoh.listen"
     )]
     Zenoh {
         /// Configured endpoints, or the setting that was refused.

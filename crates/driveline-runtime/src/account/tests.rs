@@ -169,7 +169,8 @@ fn an_error_of_any_length_arrives_cut_and_not_lost() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     ours.set_write_timeout(Some(WRITE_WITHIN)).unwrap();
     let writer = Writer::new(ours).unwrap();
-    // Each of these characters takes most room in JSON that any takes.
+    // The first character takes six bytes in JSON instead of one. The second one has two bytes, so
+    // that a cut can fall within a character.
     let text = "\u{1}é".repeat(1 << 20);
     writer.send_vital(Record::Failed { call: None, text: text.clone() });
     writer.send_vital(Record::Ready);

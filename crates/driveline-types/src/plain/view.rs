@@ -63,7 +63,7 @@ pub enum PayloadError {
     /// A length that no payload can have.
     #[error(
         "a trailing array of {count} elements of plain type '{type_name}' is longer than the \
-         address space"
+         address space, or the type has no trailing array"
     )]
     TooLong {
         /// The type.

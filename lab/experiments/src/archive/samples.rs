@@ -141,7 +141,7 @@ pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
         *entry = (entry.0 + 1, entry.1 + u64::from(s.sample.received.is_some()));
     }
     for (link, account) in accounts.iter().enumerate() {
-        // Copies have only a sender.
+        // The floor of a memory copy has no receiver. Its samples are those of subscriber 0.
         let received = if account.received.is_empty() { &[0][..] } else { &account.received };
         for (subscriber, received) in received.iter().enumerate().filter(|_| account.sent > 0) {
             let (rows, got) = there.remove(&(link, subscriber)).unwrap_or_default();
