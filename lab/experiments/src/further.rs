@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tables after the table of latencies, the same in all outputs.
 
-use crate::analysis::{CaseResult, Criterion, ExperimentResult, Figure, Measure, columns};
+use crate::analysis::{
+    CaseResult, Criterion, ExperimentResult, Figure, Measure, Ratio, columns, compared_columns,
+    ratio_columns,
+};
+use crate::latencies::Value;
 use crate::rows::{Row, Rows};
-use crate::table::{percentile, quantity};
+use crate::table::{controls, floors_and_doubles, percentile, quantity};
 use driveline_bench::Metric;
 use driveline_bench::deployment::{ENGINE_CPU, ENGINE_MEMORY};
 use driveline_bench::observations::Quantity;
@@ -71,6 +75,71 @@ pub(crate) fn between_arrivals(e: &ExperimentResult) -> Rows {
     let head: Vec<&str> =
         std::iter::once("n").chain(ranks.iter().map(|rank| rank.label())).collect();
     Rows::new("between arrivals", &head, streams().map(row).collect())
+}
+
+/// Returns chains with Driveline on some edges, compared with the same chains without.
+pub(crate) fn own_edges(e: &ExperimentResult) -> Rows {
+    let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
+    let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
+    let heads = ranks.iter().map(|rank| format!("ratio, {}", rank.label()));
+    let head: Vec<String> = ["all its own, p50", "some Driveline's, p50"]
+        .into_iter()
+        .map(str::to_owned)
+        .chain(heads)
+        .collect();
+    let p50 = |c: &CaseResult| {
+        c.headline().map_or_else(String::new, |(_, f)| percentile(f.percentiles.p50))
+    };
+    let row = |(c, r): (&CaseResult, &Ratio)| {
+        let without = e.cases.iter().find(|other| other.case.id == r.to);
+        let mut cells = vec![without.map_or_else(String::new, p50), p50(c)];
+        cells.extend(ranks.iter().map(|rank| Value::ratio(rank.ratio(r)).text()));
+        Row { cell: String::new(), name: format!("{} · {}", c.case.cell, c.name()), cells }
+    };
+    Rows::new(
+        "some edges Driveline's, compared with all its own",
+        &head.iter().map(String::as_str).collect::<Vec<_>>(),
+        all.into_iter().map(row).collect(),
+    )
+}
+
+/// Returns the floors of the machine, and how much the same floor differs from itself.
+pub(crate) fn floors(e: &ExperimentResult) -> Rows {
+    let floors = || floors_and_doubles(e);
+    let ranks = compared_columns(floors(), floors().filter_map(CaseResult::latencies));
+    let again = ratio_columns(controls(e).map(|(_, r)| r));
+    let head: Vec<String> = std::iter::once("n".to_owned())
+        .chain(ranks.iter().map(|rank| rank.label().to_owned()))
+        .chain(again.iter().map(|rank| format!("A/A control, {}", rank.label())))
+        .collect();
+    let row = |c: &CaseResult| {
+        let cells = match c.headline() {
+            None => vec![c.without_figures()],
+            Some((_, figure)) => {
+                let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);
+                let values = ranks.iter().map(|rank| Value::measure(c, *rank).text());
+                let ratios = again
+                    .iter()
+                    .map(|rank| Value::ratio(control.and_then(|r| rank.ratio(r))).text());
+                std::iter::once(figure.percentiles.n.to_string())
+                    .chain(values)
+                    .chain(ratios)
+                    .collect()
+            }
+        };
+        let name = format!("{} · {}", c.case.system_title, c.case.cell);
+        Row { cell: String::new(), name, cells }
+    };
+    let about = if floors().any(CaseResult::is_driveline) {
+        "floors, and what is measured twice"
+    } else {
+        "floor: no middleware"
+    };
+    Rows::new(
+        about,
+        &head.iter().map(String::as_str).collect::<Vec<_>>(),
+        floors().map(row).collect(),
+    )
 }
 
 /// Returns the latency of each channel of workloads that fuse: from publishing its sample to the

@@ -18,6 +18,7 @@ pub mod csv;
 mod figure_text;
 mod further;
 mod gateway;
+mod latencies;
 mod left_out;
 mod link;
 mod list;

@@ -3,24 +3,20 @@
 //! figures as on the terminal, the answers, costs of transmission and work of a chain's stages,
 //! published figures, runs that do not count, parts left out, and the scenario's notes.
 
-use crate::analysis::{
-    Analysis, CaseResult, Criterion, ExperimentResult, Measure, Ratio, compared_columns,
-    ratio_columns, remark, too_few,
-};
+use crate::analysis::{Analysis, CaseResult, Criterion, ExperimentResult, remark};
 use crate::archive::{Experiment, Manifest, Role};
 use crate::chain::{self, TRANSMISSION};
 use crate::further;
+use crate::latencies::{Column, Extent, Latencies, RatioTo, Value};
 use crate::literature::{self, Literature};
 use crate::rows::Rows;
 use crate::scenario::AnswerSpec;
 use crate::table::{
-    LOSSES, about_goodput, beside_copy, date, few_rounds, is_driveline_again, not_confirmed, ratio,
-    remarks, with_unseen,
+    about_goodput, date, few_rounds, is_driveline_again, not_confirmed, ratio, remarks,
 };
 use driveline_bench::harness::Pace;
-use driveline_bench::stats::{Interval, Percentiles};
 use driveline_bench::{Agreement, Metric};
-use driveline_terminal::figures::{digits, microseconds};
+use driveline_terminal::figures::microseconds;
 use driveline_terminal::table::Columns;
 use std::fmt::Write as _;
 
@@ -56,13 +52,14 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
         escaped(&date(&m.started_at)),
         code(&m.command.join(" ").replace('\n', " "))
     );
-    let table = table(e);
+    let of = Latencies::of(e, Extent::Floors);
+    let table = table(e, &of);
     if table.is_empty() {
         let _ =
             writeln!(text, "{}\n", e.answer.lines().map(escaped).collect::<Vec<_>>().join("\n"));
     } else {
         let _ = writeln!(text, "{}", table.markdown());
-        if let Some(line) = too_few(of_rows(e)) {
+        if let Some(line) = of.too_few() {
             let _ = writeln!(text, "{line}\n");
         }
         if e.measured().any(|c| c.criterion() == Criterion::Goodput) {
@@ -263,57 +260,19 @@ fn left_out(text: &mut String, e: &ExperimentResult) {
     list(text, "Left out", &items);
 }
 
-fn with_floors(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
-    e.cases
-        .iter()
-        .filter(|c| matches!(c.case.role, Role::Floor | Role::Control))
-        .chain(e.measured())
-}
-
-/// Returns the times in the rows of the table.
-fn of_rows(e: &ExperimentResult) -> impl Iterator<Item = &Percentiles> {
-    with_floors(e).filter_map(CaseResult::latencies)
-}
-
-/// Returns the floors first, then every system in every cell.
-fn table(e: &ExperimentResult) -> Columns {
-    let ranks = compared_columns(with_floors(e), of_rows(e));
-    let compared: Vec<&Ratio> = e.measured().filter_map(CaseResult::to_driveline).collect();
-    let is_compared = !compared.is_empty();
-    // A case without another system is compared with its floor.
-    let of = |c: &'_ CaseResult| match c.case.role {
-        Role::Measured => c
-            .to_driveline()
-            .or_else(|| c.to_floor().filter(|_| c.is_driveline() || !is_compared))
-            .cloned(),
-        _ => c.ratios.first().cloned(),
-    };
-    let ratios = if is_compared {
-        ratio_columns(compared)
-    } else {
-        ratio_columns(&with_floors(e).filter_map(of).collect::<Vec<_>>())
-    };
-    // Losses matter to every reader: they are always reported, also as none.
-    let losses = || {
-        LOSSES
-            .into_iter()
-            .filter(|(name, of)| *name == "lost" || e.measured().any(|c| of(&c.totals) > 0))
-    };
+/// Returns the rows of the table of latencies under their head.
+fn table(e: &ExperimentResult, of: &Latencies) -> Columns {
     let mut labels: Vec<String> = e.measured().filter_map(CaseResult::compared_label).collect();
     labels.dedup();
     // Goodput is labelled in its column.
-    let label = labels.first().filter(|_| labels.len() == 1 && !ranks.contains(&Measure::Goodput));
-    let mut head = vec![label.cloned().unwrap_or_default(), "system".into(), "n".into()];
-    head.extend(ranks.iter().map(|c| c.label().to_owned()));
-    let to = if is_compared { "Driveline" } else { "floor" };
-    head.extend(ratios.iter().map(|c| format!("{} ÷ {to}", c.label())));
-    let copy = beside_copy(e);
-    head.extend(copy.iter().map(|c| format!("{} ÷ memcpy", c.label())));
-    head.extend([cpu_label(e).into(), "context switches per message".into()]);
-    head.extend(losses().map(|(name, _)| name.to_owned()));
-    head.extend(["sent".into(), "lost".into(), "runs that count".into()]);
+    let label = labels.first().filter(|_| labels.len() == 1 && !of.has_goodput());
+    let mut head = vec![label.cloned().unwrap_or_default(), "system".into()];
+    head.extend(of.columns.iter().map(|column| match column {
+        Column::Cpu => cpu_label(e).to_owned(),
+        column => of.label(*column),
+    }));
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
-    for c in with_floors(e) {
+    for c in of.rows() {
         let measured = c.case.role == Role::Measured;
         let place = match c.compared_label() {
             _ if is_driveline_again(c) => format!("{}, again (A/A)", c.case.cell),
@@ -323,50 +282,25 @@ fn table(e: &ExperimentResult) -> Columns {
             _ => c.case.cell.clone(),
         };
         let mut row = vec![place, c.name_with_doubt()];
-        if let Some((_, figure)) = c.headline() {
-            row.push(figure.percentiles.n.to_string());
-            row.extend(ranks.iter().map(|rank| {
-                rank.cell(c, |ns| ns.map_or_else(nothing, |ns| microseconds(ns as f64)))
-            }));
-            let other = of(c);
-            row.extend(ratios.iter().map(|column| match &other {
-                _ if column.criterion() != c.criterion() => String::new(),
-                // A row is not compared with itself.
-                r if measured
-                    && c.is_driveline()
-                    && is_compared
-                    && r.as_ref().is_none_or(|r| column.ratio(r).is_none()) =>
-                {
-                    "1".to_owned()
-                }
-                None => String::new(),
-                Some(r) => interval(r, column.ratio(r), is_compared),
-            }));
-        } else {
-            row.push(c.without_figures());
-            row.extend(std::iter::repeat_n(String::new(), ranks.len() + ratios.len()));
-        }
-        row.extend(copy.iter().map(|column| {
-            c.to_memcpy().map_or_else(String::new, |r| interval(r, column.ratio(r), false))
-        }));
-        row.push(if c.case.has_samples() {
-            c.cpu_per_message(microseconds).unwrap_or_else(nothing)
-        } else {
-            String::new()
-        });
-        row.push(c.switches_per_sample().map_or_else(String::new, digits));
-        row.extend(losses().map(|loss| {
-            if c.has_deliveries() { with_unseen(&loss, &c.totals) } else { String::new() }
-        }));
-        let sent = c.lost().filter(|_| !c.has_deliveries());
-        row.extend(sent.map_or_else(
-            || [String::new(), String::new()],
-            |(lost, due)| [due.to_string(), lost.to_string()],
-        ));
-        row.push(format!("{} of {}", c.valid_runs(), c.runs.len()));
+        row.extend(of.columns.iter().map(|column| written(&of.value(c, *column))));
         table.row(row);
     }
     table
+}
+
+/// Returns the text of a value; times are in microseconds.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Empty => String::new(),
+        Value::Text(text) | Value::Without(text) => text.clone(),
+        Value::Time(ns) => ns.map_or_else(nothing, microseconds),
+        Value::Ratio(ratio) => interval(ratio),
+        Value::Itself => "1".to_owned(),
+        Value::Cpu(ns, without) => {
+            ns.map_or_else(nothing, |ns| format!("{}{without}", microseconds(ns)))
+        }
+        Value::Problems(n) => n.map_or_else(nothing, |n| n.to_string()),
+    }
 }
 
 /// Returns text on one line without any meaning to Markdown: a second line could begin a heading.
@@ -389,15 +323,10 @@ fn nothing() -> String {
     NOTHING.to_owned()
 }
 
-/// Returns `1.19 (1.06–1.53)`, with a note on the divisor if most rows have another one: the floor
-/// or Driveline.
-fn interval(r: &Ratio, i: Option<&Interval>, is_among_others: bool) -> String {
-    let to = match r.to_role {
-        Role::Floor if is_among_others => " ÷ floor",
-        Role::Measured if !is_among_others => " ÷ Driveline",
-        _ => "",
-    };
-    i.map_or_else(nothing, |i| {
+/// Returns `1.19 (1.06–1.53)`, and its divisor if it is not that of the column.
+fn interval(r: &RatioTo) -> String {
+    let to = r.other.map_or_else(String::new, |other| format!(" ÷ {other}"));
+    r.interval.map_or_else(nothing, |i| {
         let bounds = if i.rounds == 1 {
             String::new()
         } else {

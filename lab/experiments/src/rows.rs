@@ -13,6 +13,7 @@ pub(crate) struct Rows {
 
 /// Row of the table: a cell for each word of the head; empty without a value.
 pub(crate) struct Row {
+    /// Name of its cell, as a heading above the cell's rows; empty for none.
     pub(crate) cell: String,
     pub(crate) name: String,
     pub(crate) cells: Vec<String>,
@@ -56,7 +57,7 @@ impl Rows {
         );
         let mut cell = None;
         for row in &self.rows {
-            if cell.replace(&row.cell) != Some(&row.cell) {
+            if cell.replace(&row.cell) != Some(&row.cell) && !row.cell.is_empty() {
                 table.heading(row.cell.clone());
             }
             table.named(format!("  {}", row.name), row.cells.clone());

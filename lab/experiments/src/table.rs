@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Format of figures in all outputs, and remarks for readers.
 
-use crate::analysis::{
-    Analysis, CaseResult, ExperimentResult, Measure, Ratio, Totals, equal_goodput, ratio_columns,
-};
+use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, equal_goodput};
 use crate::archive::{Manifest, Role};
 use crate::figure_text::TOO_SMALL;
 use driveline_bench::deployment::ENGINE_MEMORY;
@@ -11,48 +9,6 @@ use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use driveline_terminal::figures::{bytes, digits, duration_ns};
 use std::path::Path;
-
-/// Problem of samples: name and count.
-pub(crate) type Loss = (&'static str, fn(&Totals) -> u64);
-pub(crate) const LOSSES: [Loss; 4] = [
-    ("late", |t| t.late),
-    ("lost", |t| t.missed),
-    ("not sent", Totals::all_not_sent),
-    (TORN, |t| t.torn),
-];
-const TORN: &str = "torn";
-
-/// Returns the count of a problem; `–` for payloads that were not verified.
-pub(crate) fn with_unseen((name, of): &Loss, t: &Totals) -> String {
-    let n = of(t);
-    if *name == TORN && n == 0 && t.verified == 0 { "–".to_owned() } else { n.to_string() }
-}
-
-/// Problems that no sample of an experiment has.
-pub(crate) struct Nowhere {
-    /// Problems that no row has.
-    pub(crate) names: Vec<&'static str>,
-    /// True if no verified payload was torn, and other rows were not verified.
-    pub(crate) not_torn_where_verified: bool,
-}
-
-/// Finds such problems. Only verified payloads are known to be undamaged.
-pub(crate) fn nowhere(e: &ExperimentResult) -> Nowhere {
-    let rows = || e.measured().filter(|c| c.has_deliveries());
-    let mut names: Vec<&str> = LOSSES
-        .iter()
-        .filter(|(_, of)| rows().all(|c| of(&c.totals) == 0))
-        .map(|(name, _)| *name)
-        .collect();
-    let arrived = || rows().filter(|c| c.totals.received > 0);
-    let (any, all) =
-        (arrived().any(|c| c.totals.verified > 0), arrived().all(|c| c.totals.verified > 0));
-    let not_torn_where_verified = names.contains(&TORN) && any && !all;
-    if !(any && all) {
-        names.retain(|name| *name != TORN);
-    }
-    Nowhere { names, not_torn_where_verified }
-}
 
 /// Returns rows for which the latency tool contradicts a variant with other settings.
 pub(crate) fn not_confirmed(e: &ExperimentResult) -> impl Iterator<Item = String> {
@@ -233,40 +189,6 @@ pub(crate) fn floors_and_doubles(e: &ExperimentResult) -> impl Iterator<Item = &
 /// Returns true if a control is Driveline once more, not a floor.
 pub(crate) fn is_driveline_again(c: &CaseResult) -> bool {
     c.case.role == Role::Control && c.is_driveline()
-}
-
-/// Returns the column of ratios to one copy of the payload: the median, if any row has it.
-pub(crate) fn beside_copy(e: &ExperimentResult) -> Option<Measure> {
-    let any = e.measured().filter_map(CaseResult::to_memcpy).any(|r| r.p50.is_some());
-    any.then_some(Measure::P50)
-}
-
-/// Reference of latencies: Driveline, or, without another system, the floor.
-pub(crate) struct Reference {
-    /// Divisor: `Driveline`.
-    pub(crate) to: &'static str,
-    pub(crate) columns: Vec<Measure>,
-    of: fn(&CaseResult) -> Option<&Ratio>,
-}
-
-impl Reference {
-    pub(crate) fn of(e: &ExperimentResult) -> Self {
-        let with = |to, of: fn(&CaseResult) -> Option<&Ratio>| Self {
-            to,
-            columns: ratio_columns(e.measured().filter_map(of)),
-            of,
-        };
-        let driveline = with("Driveline", CaseResult::to_driveline);
-        if driveline.columns.is_empty() { with("floor", CaseResult::to_floor) } else { driveline }
-    }
-
-    pub(crate) fn is_floor(&self) -> bool {
-        self.to == "floor"
-    }
-
-    pub(crate) fn ratio<'a>(&self, c: &'a CaseResult, column: Measure) -> Option<&'a Interval> {
-        (self.of)(c).and_then(|r| column.ratio(r))
-    }
 }
 
 /// Returns the caveats of a report. A low number of rounds is reported with each interval and the

@@ -89,7 +89,7 @@ fn driveline_stands_next_to_its_floor() {
          bare word.";
     assert!(
         terminal.contains(said)
-            && terminal.contains("÷ floor, p50")
+            && terminal.contains("p50 ÷ floor")
             && terminal.contains("1.15 [1.05, 1.25]"),
         "{terminal}"
     );

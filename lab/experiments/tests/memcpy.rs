@@ -93,7 +93,7 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
     assert_eq!(floor[1], "600", "{text}");
     near(&floor[2], 50.0);
     assert!(
-        text.contains("÷ memcpy, p50") && text.contains("compared with one copy of as many bytes"),
+        text.contains("p50 ÷ memcpy") && text.contains("compared with one copy of as many bytes"),
         "{text}"
     );
     // Fill and transport take 9 µs more than transport.
@@ -136,7 +136,7 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
     for what in [
         "p50 ÷ memcpy",
-        "into shared slots in turn · 1048576 B<small>memcpy</small>",
+        "memcpy · into shared slots in turn · 1048576 B",
         "\"floor: memcpy\"",
         "compared with one copy of as many bytes on this machine",
     ] {

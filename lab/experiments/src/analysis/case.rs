@@ -274,14 +274,9 @@ impl CaseResult {
         !self.runs.is_empty() && self.runs.iter().all(|r| !r.reasons.is_empty())
     }
 
-    /// Returns the processor time of all ends for each message, formatted by `time`, with a note on
-    /// other processes whose work it does not include.
-    pub(crate) fn cpu_per_message(&self, time: impl Fn(f64) -> String) -> Option<String> {
-        let gateways = self.case.system == System::Driveline
-            && self.case.links.iter().any(|l| l.reach == Reach::Network);
-        self.totals
-            .cpu_ns_per_sample
-            .map(|ns| if gateways { format!("{} + gateways", time(ns)) } else { time(ns) })
+    /// Returns true if gateways carry its samples, whose processor time is not included.
+    pub(crate) fn has_gateways(&self) -> bool {
+        self.is_driveline() && self.case.links.iter().any(|l| l.reach == Reach::Network)
     }
 
     /// Returns the reason why there are no figures.

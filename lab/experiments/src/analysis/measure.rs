@@ -3,7 +3,7 @@
 //! samples.
 
 use super::{CaseResult, Criterion, Ratio};
-use crate::figure_text::{TOO_SMALL, goodput};
+use crate::figure_text::TOO_SMALL;
 use driveline_bench::stats::{Interval, Percentiles, Rank};
 
 /// Measure of a case, in a column of a table.
@@ -57,15 +57,6 @@ impl Measure {
         match self {
             Self::Goodput => Criterion::Goodput,
             Self::P50 | Self::P95 | Self::P99 | Self::P999 | Self::Greatest => Criterion::Latency,
-        }
-    }
-
-    /// Returns the cell of a case; empty if another measure applies to it.
-    pub(crate) fn cell(self, c: &CaseResult, time: fn(Option<u64>) -> String) -> String {
-        match self.criterion() {
-            criterion if criterion != c.criterion() => String::new(),
-            Criterion::Goodput => c.goodput_bytes_per_s.map_or_else(|| TOO_SMALL.into(), goodput),
-            Criterion::Latency => c.latencies().map_or_else(String::new, |p| time(self.of(p))),
         }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Costs of transmission, compared with the work of a chain's stages, here and in papers.
 
-use super::experiment::{cell_of, ratio_of, small};
+use super::experiment::small;
 use super::html::{Table, escape, sentence};
-use crate::analysis::{CaseResult, ExperimentResult, Figure, ratio_columns};
+use crate::analysis::{CaseResult, ExperimentResult, Figure};
 use crate::chain::OUTPUT;
 use crate::table::output_hz;
 use crate::words::NETWORK_IS_MISSING;
@@ -62,37 +62,6 @@ pub(super) fn transmission(e: &ExperimentResult) -> String {
          busy, and conversions, count as transmission.</p>{}",
         table.finish(),
         works(e)
-    )
-}
-
-/// Renders chains with Driveline on some edges, compared with the same chains without.
-pub(super) fn own_edges(e: &ExperimentResult) -> String {
-    let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
-    let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
-    let mut head = vec!["system", "all edges its own, p50", "some Driveline's, p50"];
-    let ratios: Vec<String> = ranks.iter().map(|c| format!("ratio, {}", c.label())).collect();
-    head.extend(ratios.iter().map(String::as_str));
-    let mut table = Table::new("", &head, true);
-    for (c, r) in all {
-        let p50 = |c: &CaseResult| {
-            c.headline().map_or_else(String::new, |(_, f)| cell_of(f.percentiles.p50))
-        };
-        let mut cells = vec![
-            e.cases.iter().find(|other| other.case.id == r.to).map_or_else(String::new, p50),
-            p50(c),
-        ];
-        cells.extend(ranks.iter().map(|column| ratio_of(column.ratio(r))));
-        table.row(&format!("{}{}", escape(&c.name()), small(&c.case.cell)), &cells);
-    }
-    if table.is_empty() {
-        return String::new();
-    }
-    format!(
-        "<h3>With Driveline on some edges, and without</h3>{}<p class=legend>The same chain: in \
-         one all edges are the system's own, in the other Driveline carries the edges that the \
-         case names. \
-         Below 1 the chain with Driveline takes less.</p>",
-        table.finish()
     )
 }
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Section of one experiment: answer, tables, plots.
 
+use super::headline::written;
 use super::html::{Table, escape, json, sentence};
 use super::look::Looks;
 use super::views;
 use crate::analysis::{
-    CaseResult, Compared, Criterion, ExperimentResult, LinkResult, Measure, Totals, columns,
-    compared_columns, ratio_columns, total,
+    CaseResult, Compared, Criterion, ExperimentResult, LinkResult, Measure, Totals, columns, total,
 };
 use crate::figure_text::TOO_SMALL;
 use crate::further;
+use crate::latencies::{Problem, Value};
 use crate::literature::{Literature, TO_KNOW};
 use crate::rows::Rows;
 use crate::table::{
-    bounds, controls, counter, floors_and_doubles, has_sum, label, not_confirmed, quantity, ratio,
+    bounds, counter, floors_and_doubles, has_sum, label, not_confirmed, quantity, ratio,
 };
 use driveline_bench::stats::Interval;
 use driveline_bench::{LeftOut, Metric, Verdict};
@@ -33,7 +34,7 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]
     );
     out.push_str(&super::headline::headline(e));
     plots(&mut out, e, looks);
-    out.push_str(&super::chain::own_edges(e));
+    out.push_str(&own_edges(e));
     out.push_str(&super::chain::transmission(e));
     out.push_str(&once_per_run(e));
     out.push_str(&key_figures(e));
@@ -67,19 +68,18 @@ pub(super) fn small(text: &str) -> String {
     format!("<small>{}</small>", escape(text))
 }
 
+/// Marks too few samples.
+pub(super) fn few() -> String {
+    format!("<span class=few>{TOO_SMALL}</span>")
+}
+
 pub(super) fn cell_of(p: Option<u64>) -> String {
-    p.map_or_else(
-        || format!("<span class=few>{TOO_SMALL}</span>"),
-        |ns| escape(&duration_ns(ns as f64)),
-    )
+    p.map_or_else(few, |ns| escape(&duration_ns(ns as f64)))
 }
 
 /// Formats a ratio with its interval, or a note that there are too few samples.
 pub(super) fn ratio_of(i: Option<&Interval>) -> String {
-    i.map_or_else(
-        || format!("<span class=few>{TOO_SMALL}</span>"),
-        |i| format!("{}× {}", ratio(i.estimate), small(&bounds(i))),
-    )
+    i.map_or_else(few, |i| format!("{}× {}", ratio(i.estimate), small(&bounds(i))))
 }
 
 pub(super) fn count(n: u64) -> String {
@@ -88,7 +88,7 @@ pub(super) fn count(n: u64) -> String {
 
 /// Formats torn payloads; unknown if they were not verified.
 fn torn(t: &Totals) -> String {
-    if t.torn == 0 && t.verified == 0 { "–".to_owned() } else { count(t.torn) }
+    written(&Value::Problems(Problem::Torn.count(t)))
 }
 
 fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
@@ -118,6 +118,19 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
             escape(&e.id)
         );
     }
+}
+
+/// Renders chains with Driveline on some edges, compared with the same chains without.
+fn own_edges(e: &ExperimentResult) -> String {
+    let table = rows(&further::own_edges(e));
+    if table.is_empty() {
+        return table;
+    }
+    format!(
+        "<h3>With Driveline on some edges, and without</h3>{table}<p class=legend>The same chain: \
+         in one all edges are the system's own, in the other Driveline carries the edges that the \
+         case names. Below 1 the chain with Driveline takes less.</p>"
+    )
 }
 
 /// Renders start-up times, and processor time of links at rest.
@@ -181,11 +194,7 @@ fn workloads(e: &ExperimentResult) -> String {
             let w = |x: Option<u64>| v(x.map(|x| x as f64));
             let plain = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{x:.2}"));
             let shape = o.figure.shape;
-            let p99 = if p.p99.is_some() {
-                w(p.p99)
-            } else {
-                format!("<span class=few>{TOO_SMALL}</span>")
-            };
+            let p99 = if p.p99.is_some() { w(p.p99) } else { few() };
             let mut cells = vec![
                 p.n.to_string(),
                 v(p.mean),
@@ -319,7 +328,7 @@ fn rows(of: &Rows) -> String {
     let mut table = Table::new("", &head, true);
     let mut cell = None;
     for row in &of.rows {
-        if cell.replace(&row.cell) != Some(&row.cell) {
+        if cell.replace(&row.cell) != Some(&row.cell) && !row.cell.is_empty() {
             table.group(&row.cell, head.len());
         }
         table.row(
@@ -418,7 +427,7 @@ fn published(e: &ExperimentResult) -> String {
 
 /// Renders a cell that may have a note about too few samples.
 fn or_few(cell: &str) -> String {
-    if cell == TOO_SMALL { format!("<span class=few>{TOO_SMALL}</span>") } else { escape(cell) }
+    if cell == TOO_SMALL { few() } else { escape(cell) }
 }
 
 /// Renders the accounts of all due samples.
@@ -483,35 +492,16 @@ fn accounts(e: &ExperimentResult) -> String {
 }
 
 fn control(e: &ExperimentResult) -> String {
-    let floors = || floors_and_doubles(e);
-    let ranks = compared_columns(floors(), floors().filter_map(CaseResult::latencies));
-    let again = ratio_columns(controls(e).map(|(_, r)| r));
-    let mut head = vec!["floor".to_owned(), "n".into()];
-    head.extend(ranks.iter().map(|c| c.label().to_owned()));
-    head.extend(again.iter().map(|c| format!("the same again ÷ it, {}", c.label())));
-    let mut table = Table::new("", &head.iter().map(String::as_str).collect::<Vec<_>>(), true);
-    for c in floors() {
-        let Some((_, f)) = c.headline() else { continue };
-        let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);
-        let mut cells = vec![f.percentiles.n.to_string()];
-        cells.extend(ranks.iter().map(|column| column.cell(c, cell_of)));
-        cells.extend(again.iter().map(|column| {
-            control
-                .filter(|_| column.criterion() == c.criterion())
-                .map_or_else(String::new, |r| ratio_of(column.ratio(r)))
-        }));
-        table.row(&format!("{}{}", escape(&c.case.cell), small(&c.case.system_title)), &cells);
-    }
+    let table = rows(&further::floors(e));
     if table.is_empty() {
-        return String::new();
+        return table;
     }
     format!(
-        "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does \
-         without any middleware: one word from end to end, or one copy of a payload (memcpy). The \
-         word is measured twice, as two systems, which shows how far from 1 two equal things come \
-         here. Smaller differences between systems mean nothing.{}</p>\n",
-        table.finish(),
-        if floors().any(CaseResult::is_driveline) {
+        "<h3>Floors, and the A/A control</h3>{table}<p class=legend>A floor is what the machine \
+         does without any middleware: one word from end to end, or one copy of a payload (memcpy). \
+         The word is measured twice, as two systems, which shows how far from 1 two equal things \
+         come here. Smaller differences between systems mean nothing.{}</p>\n",
+        if floors_and_doubles(e).any(CaseResult::is_driveline) {
             " Where a cell has no floor, Driveline is measured twice instead."
         } else {
             ""

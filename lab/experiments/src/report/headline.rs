@@ -2,18 +2,15 @@
 //! Headline table of an experiment: every system in every cell, with loan-only and filled payloads
 //! next to each other.
 
-use super::experiment::{cell_of, count, ratio_of, small};
+use super::experiment::{count, few, small};
 use super::html::{Table, escape, sentence};
 use super::views;
 use crate::analysis::{
-    CaseResult, Compared, Criterion, ExperimentResult, Measure, Standing, compared_columns,
-    too_few, total,
+    CaseResult, Compared, Criterion, ExperimentResult, Measure, Standing, total,
 };
 use crate::chain;
-use crate::table::{
-    LOSSES, Loss, Nowhere, Reference, about_goodput, beside_copy, bounds, few_rounds, nowhere,
-    ratio, with_unseen,
-};
+use crate::latencies::{Column, Extent, Latencies, Nowhere, Value, nowhere};
+use crate::table::{about_goodput, bounds, few_rounds, ratio};
 use crate::words::{cell_without, spaced};
 use driveline_bench::Metric;
 use driveline_bench::harness::Take;
@@ -47,19 +44,16 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         .collect();
     let links = e.measured().any(|c| !c.case.links.is_empty());
     let deliveries = e.measured().any(CaseResult::has_deliveries);
-    let of_rows = || e.measured().filter_map(CaseResult::latencies);
-    let ranks = compared_columns(e.measured(), of_rows());
-    let beside = Reference::of(e);
-    let mut each: Vec<String> = ranks.iter().map(|c| c.label().to_owned()).collect();
-    each.extend(beside.columns.iter().map(|c| format!("{} ÷ {}", c.label(), beside.to)));
-    let copy = beside_copy(e);
-    let mut costs: Vec<String> = copy.iter().map(|c| format!("{} ÷ memcpy", c.label())).collect();
-    costs.extend(Some("CPU per message".to_owned()).filter(|_| links));
-    // A kind of loss that no system has needs no column, as on the terminal; a line below reports
-    // it.
-    let lossy: Vec<&Loss> =
-        LOSSES.iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
-    costs.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
+    let of = Latencies::of(e, Extent::Cases);
+    let only = |is_wanted: &dyn Fn(Column) -> bool| -> Vec<Column> {
+        of.columns.iter().copied().filter(|column| is_wanted(*column)).collect()
+    };
+    let each = only(&|column| matches!(column, Column::Measure(_) | Column::Ratio(_)));
+    let costs = only(&|column| match column {
+        Column::Copy(_) | Column::Problem(_) => true,
+        Column::Cpu => links,
+        _ => false,
+    });
     let width = 1 + kinds.len() * each.len() + costs.len();
     // A graph fills its payloads. How much of them is read depends on its code.
     let with_workloads = beside_filled && e.measured().any(|c| c.case.workload.is_some());
@@ -78,8 +72,10 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             format!("<th scope=colgroup colspan={} class=kind>{title}</th>", each.len())
         })
         .collect();
-    let per_kind: String = each.iter().map(|h| format!("<th scope=col>{h}</th>")).collect();
-    let per_cost: String = costs.iter().map(|h| format!("<th scope=col>{h}</th>")).collect();
+    let heads = |columns: &[Column]| -> String {
+        columns.iter().map(|c| format!("<th scope=col>{}</th>", of.label(*c))).collect()
+    };
+    let (per_kind, per_cost) = (heads(&each), heads(&costs));
     let costs_over = if costs.is_empty() {
         String::new()
     } else {
@@ -108,15 +104,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                 let case = own.iter().find(|c| is_filled(c) == *kind);
                 match case.filter(|c| c.headline().is_some()) {
                     Some(c) => {
-                        cells.extend(ranks.iter().map(|column| column.cell(c, cell_of)));
-                        cells.extend(beside.columns.iter().map(|column| {
-                            match beside.ratio(c, *column) {
-                                Some(i) if beside.is_floor() => {
-                                    format!("{}× {}", ratio(i.estimate), interval(i))
-                                }
-                                i => ratio_cell(column.criterion(), i),
-                            }
-                        }));
+                        cells.extend(each.iter().map(|column| written(&of.value(c, *column))));
                     }
                     None => {
                         let why = match case {
@@ -131,25 +119,9 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                     }
                 }
             }
-            let copied = own.iter().find_map(|c| c.to_memcpy());
-            cells.extend(
-                copy.iter()
-                    .map(|column| copied.map_or_else(String::new, |r| ratio_of(column.ratio(r)))),
-            );
-            if links {
-                let cpu: Vec<String> = own
-                    .iter()
-                    .map(|c| c.cpu_per_message(duration_ns).unwrap_or_else(|| "–".to_owned()))
-                    .collect();
-                cells.push(cpu.iter().map(|each| escape(each)).collect::<Vec<_>>().join(" /<br>"));
-            }
-            cells.extend(lossy.iter().map(|loss| {
-                match total(own.iter().map(|c| (loss.1)(&c.totals))) {
-                    0 if own.iter().all(|c| with_unseen(loss, &c.totals) == "–") => {
-                        "–".to_owned()
-                    }
-                    n => count(n),
-                }
+            cells.extend(costs.iter().map(|column| {
+                let values: Vec<Value> = own.iter().map(|c| of.value(c, *column)).collect();
+                cost(*column, &values)
             }));
             let doubts: Vec<&str> = own.iter().filter_map(|c| c.doubt()).collect();
             let doubt =
@@ -174,10 +146,11 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         }
         all
     });
-    let title = match ranks.as_slice() {
-        [Measure::Goodput] => "Goodput",
-        _ if ranks.contains(&Measure::Goodput) => "Latency and goodput",
-        _ => "Latency",
+    let has_times = of.has(|c| matches!(c, Column::Measure(m) if m != Measure::Goodput));
+    let title = match (of.has_goodput(), has_times) {
+        (true, false) => "Goodput",
+        (true, true) => "Latency and goodput",
+        (false, _) => "Latency",
     };
     format!(
         "<h3>{title}</h3>{}<p class=legend>{}{}{}{}{}{}{}</p>\n",
@@ -188,22 +161,22 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             format!("Figures are of {}.", sentence(&figures.join("; ")))
         },
         chain::end_to_end(e).iter().map(|line| format!(" {}", sentence(line))).collect::<String>(),
-        too_few(of_rows()).map_or_else(String::new, |line| format!(" {line}.")),
-        match (beside.columns.is_empty(), beside.is_floor()) {
-            (true, _) => "",
-            (false, false) =>
+        of.too_few().map_or_else(String::new, |line| format!(" {line}.")),
+        match (of.has_ratios(), of.is_to_floor) {
+            (false, _) => "",
+            (true, false) =>
                 " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 (of \
                  goodput, what counts as equal) and rests on five rounds or more.",
-            (false, true) => {
+            (true, true) => {
                 " ÷ floor: compared with a bare word that is passed on without middleware, which \
                  is listed among the floors; with 95 % interval by rounds."
             }
         },
-        if copy.is_none() {
-            ""
-        } else {
+        if of.has_copies() {
             " ÷ memcpy: of payloads that are filled or copied, compared with one copy of as many \
              bytes on this machine, which is listed among the floors."
+        } else {
+            ""
         },
         if deliveries { nothing_went_wrong(&nowhere(e)) } else { String::new() },
         match (links, kinds.len()) {
@@ -234,19 +207,53 @@ fn without_handling(cell: &str) -> String {
     cell_without(cell, |word| matches!(word, "untouched" | "filled"))
 }
 
-/// Returns an empty cell for Driveline itself, which has no ratio to itself.
-fn ratio_cell(by: Criterion, r: Option<&Interval>) -> String {
-    match r {
-        None => String::new(),
-        Some(i) => {
-            let class = match by.standing(i) {
-                Standing::Slower => "slower",
-                Standing::Faster => "faster",
-                Standing::NotShown | Standing::TooFewRounds => "unsure",
-            };
-            format!("<span class={class}>{}×</span> {}", ratio(i.estimate), interval(i))
+/// Returns the cell of a cost or loss of both kinds of payloads together.
+fn cost(column: Column, values: &[Value]) -> String {
+    let problems = |value: &Value| match value {
+        Value::Problems(n) => *n,
+        _ => None,
+    };
+    let unseen = |value: &Value| matches!(value, Value::Problems(None));
+    match column {
+        Column::Problem(_) if values.iter().any(|value| problems(value).is_some()) => {
+            count(total(values.iter().filter_map(problems)))
         }
+        Column::Problem(_) if values.iter().any(unseen) => "–".to_owned(),
+        Column::Problem(_) => String::new(),
+        // Only one kind of payload is compared with a copy.
+        Column::Copy(_) => {
+            values.iter().map(written).find(|text| !text.is_empty()).unwrap_or_default()
+        }
+        _ => values.iter().map(written).collect::<Vec<_>>().join(" /<br>"),
     }
+}
+
+/// Returns a value as HTML, with a mark where there are too few samples.
+pub(super) fn written(value: &Value) -> String {
+    match value {
+        Value::Empty | Value::Itself => String::new(),
+        Value::Text(text) | Value::Without(text) => escape(text),
+        Value::Time(ns) => ns.map_or_else(few, |ns| escape(&duration_ns(ns))),
+        Value::Ratio(r) => match (r.interval, r.judged_by) {
+            (None, _) => few(),
+            (Some(i), Some(by)) => judged(by, i),
+            (Some(i), None) => format!("{}× {}", ratio(i.estimate), interval(i)),
+        },
+        Value::Cpu(ns, without) => {
+            ns.map_or_else(|| "–".to_owned(), |ns| escape(&format!("{}{without}", duration_ns(ns))))
+        }
+        Value::Problems(n) => n.map_or_else(|| "–".to_owned(), count),
+    }
+}
+
+/// Returns a ratio to Driveline, coloured if the difference is certain.
+fn judged(by: Criterion, i: &Interval) -> String {
+    let class = match by.standing(i) {
+        Standing::Slower => "slower",
+        Standing::Faster => "faster",
+        Standing::NotShown | Standing::TooFewRounds => "unsure",
+    };
+    format!("<span class={class}>{}×</span> {}", ratio(i.estimate), interval(i))
 }
 
 /// Returns the bounds, and the number of rounds if it is small: a line each, below the ratio.

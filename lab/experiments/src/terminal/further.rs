@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tables after the latencies: transmission of chains, quantities of workloads, floors,
-//! published figures.
+//! Tables after the latencies: transmission of chains, quantities of workloads, published figures.
 
 use super::percentiles;
-use crate::analysis::{
-    CaseResult, ExperimentResult, Measure, Observed, columns, compared_columns, ratio_columns,
-};
+use crate::analysis::{CaseResult, ExperimentResult, Measure, Observed, columns};
 use crate::chain::{self, TRANSMISSION};
 use crate::further;
 use crate::literature::{self, Literature};
-use crate::table::{controls, floors_and_doubles, interval, label, percentile, quantity};
+use crate::table::{label, quantity};
 use driveline_bench::observations::Quantity;
 use driveline_terminal::paragraphs::{listed, wrapped};
 use driveline_terminal::table::Columns;
@@ -17,16 +14,11 @@ use driveline_terminal::table::Columns;
 /// Maximum number of subjects of a workload with their own rows; the report has all.
 const MOST_SUBJECTS: usize = 12;
 
-fn write(text: &mut String, table: &Columns) {
+pub(super) fn write(text: &mut String, table: &Columns) {
     if !table.is_empty() {
         table.write(text);
         text.push('\n');
     }
-}
-
-/// Writes stalls of streams.
-pub(super) fn between_arrivals(text: &mut String, e: &ExperimentResult) {
-    write(text, &further::between_arrivals(e).terminal());
 }
 
 /// Writes start-up times, and processor time of links at rest.
@@ -38,30 +30,6 @@ pub(super) fn once_per_run(text: &mut String, e: &ExperimentResult, width: usize
         text.push('\n');
     }
     write(text, &further::at_rest(e).terminal());
-}
-
-/// Writes chains with Driveline on some edges, compared with the same chains without.
-pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
-    let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
-    let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
-    let mut head = vec![
-        "some edges Driveline's, compared with all its own".to_owned(),
-        "all its own, p50".into(),
-        "some Driveline's, p50".into(),
-    ];
-    head.extend(ranks.iter().map(|c| format!("ratio, {}", c.label())));
-    let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
-    for (c, r) in all {
-        let p50 = |c: &CaseResult| {
-            c.headline().map_or_else(String::new, |(_, f)| percentile(f.percentiles.p50))
-        };
-        let without =
-            e.cases.iter().find(|other| other.case.id == r.to).map_or_else(String::new, p50);
-        let mut row = vec![format!("  {} · {}", c.case.cell, c.name()), without, p50(c)];
-        row.extend(ranks.iter().map(|column| interval(column.ratio(r))));
-        table.row(row);
-    }
-    write(text, &table);
 }
 
 /// Writes transmission in percent of processing, at each stage that receives something.
@@ -168,34 +136,4 @@ pub(super) fn published(text: &mut String, e: &ExperimentResult, width: usize) {
         ));
     }
     text.push('\n');
-}
-
-/// Writes the floors of the machine, and how much the same floor differs from itself.
-pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
-    let floors = || floors_and_doubles(e);
-    let ranks = compared_columns(floors(), floors().filter_map(CaseResult::latencies));
-    let again = ratio_columns(controls(e).map(|(_, r)| r));
-    let doubles = floors().any(CaseResult::is_driveline);
-    let mut head = vec![
-        if doubles { "floors, and what is measured twice" } else { "floor: no middleware" }
-            .to_owned(),
-        "n".into(),
-    ];
-    head.extend(ranks.iter().map(|c| c.label().to_owned()));
-    head.extend(again.iter().map(|c| format!("A/A control, {}", c.label())));
-    let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
-    for c in floors() {
-        let name = format!("  {} · {}", c.case.system_title, c.case.cell);
-        let Some((_, figure)) = c.headline() else {
-            table.row(vec![name, c.without_figures()]);
-            continue;
-        };
-        let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);
-        let mut row = vec![name];
-        row.push(figure.percentiles.n.to_string());
-        row.extend(ranks.iter().map(|column| column.cell(c, percentile)));
-        row.extend(again.iter().map(|column| interval(control.and_then(|r| column.ratio(r)))));
-        table.row(row);
-    }
-    write(text, &table);
 }

@@ -4,17 +4,13 @@
 
 mod further;
 
-use crate::analysis::{
-    Analysis, CaseResult, ExperimentResult, Figure, Measure, compared_columns, too_few,
-};
+use crate::analysis::{Analysis, CaseResult, ExperimentResult, Figure, Measure};
 use crate::archive::Manifest;
 use crate::chain;
+use crate::further as tables;
+use crate::latencies::{Column, Extent, Latencies, nowhere};
 use crate::left_out::LeftOutLines;
-use crate::table::{
-    LOSSES, Reference, about_goodput, beside_copy, interval, not_confirmed, nowhere, percentile,
-    remarks, with_unseen,
-};
-use driveline_terminal::figures::{digits, duration_ns};
+use crate::table::{about_goodput, not_confirmed, percentile, remarks};
 use driveline_terminal::paragraphs::wrapped;
 use driveline_terminal::table::Columns;
 use std::collections::BTreeSet;
@@ -53,12 +49,12 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &LeftOutLines, 
     text.push('\n');
     compared(text, e, width);
     further::once_per_run(text, e, width);
-    further::between_arrivals(text, e);
-    further::own_edges(text, e);
+    further::write(text, &tables::between_arrivals(e).terminal());
+    further::write(text, &tables::own_edges(e).terminal());
     further::transmission(text, e);
     further::key_figures(text, e, width);
     further::observed(text, e, width);
-    further::floors(text, e);
+    further::write(text, &tables::floors(e).terminal());
     further::published(text, e, width);
     for c in &e.cases {
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
@@ -94,60 +90,28 @@ fn continued(text: &str) -> String {
 
 /// Writes every system in every cell, and every link of cases with several.
 fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
-    let of_links = || e.measured().flat_map(|c| &c.by_link).map(|l| &l.figure.percentiles);
-    let of_rows = || e.measured().filter_map(CaseResult::latencies).chain(of_links());
-    let ranks = compared_columns(e.measured(), of_rows());
-    let beside = Reference::of(e);
-    let lossy: Vec<_> =
-        LOSSES.into_iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
-    let mut head = vec![String::new(), "n".into()];
-    head.extend(ranks.iter().map(|c| c.label().to_owned()));
-    head.extend(beside.columns.iter().map(|c| format!("÷ {}, {}", beside.to, c.label())));
-    let copy = beside_copy(e);
-    head.extend(copy.iter().map(|c| format!("÷ memcpy, {}", c.label())));
-    head.extend(["CPU/message".into(), "switches/message".into()]);
-    head.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
-    head.extend(["sent".into(), "lost".into()]);
+    let of = Latencies::of(e, Extent::Links);
+    let columns = || of.columns.iter().copied().filter(|column| *column != Column::Runs);
+    let label = |column| match column {
+        Column::Cpu => "CPU/message".into(),
+        Column::Switches => "switches/message".into(),
+        _ => of.label(column),
+    };
+    let head: Vec<String> = std::iter::once(String::new()).chain(columns().map(label)).collect();
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
     for cell in e.cells() {
-        let of = e.in_cell(cell).find_map(CaseResult::compared_label);
-        table.heading(of.map_or_else(|| cell.to_owned(), |of| format!("{cell} ({of})")));
+        let figure = e.in_cell(cell).find_map(CaseResult::compared_label);
+        table.heading(figure.map_or_else(|| cell.to_owned(), |of| format!("{cell} ({of})")));
         for c in e.in_cell(cell) {
             let name = format!("  {}", c.name_with_doubt());
-            let Some((_, figure)) = c.headline() else {
+            if c.headline().is_none() {
                 table.row(vec![name, c.without_figures()]);
                 continue;
-            };
-            let mut row = vec![name];
-            row.push(figure.percentiles.n.to_string());
-            row.extend(ranks.iter().map(|column| column.cell(c, percentile)));
-            row.extend(beside.columns.iter().map(|column| interval(beside.ratio(c, *column))));
-            row.extend(
-                copy.iter().map(|column| interval(c.to_memcpy().and_then(|r| column.ratio(r)))),
-            );
-            if !c.has_deliveries() {
-                row.extend(std::iter::repeat_n(String::new(), 2 + lossy.len()));
-                row.extend(
-                    c.lost()
-                        .into_iter()
-                        .flat_map(|(lost, due)| [due.to_string(), lost.to_string()]),
-                );
-            } else {
-                row.push(c.cpu_per_message(duration_ns).unwrap_or_default());
-                row.push(c.switches_per_sample().map_or_else(String::new, digits));
-                row.extend(lossy.iter().map(|loss| with_unseen(loss, &c.totals)));
             }
-            table.row(row);
+            table.named(name, columns().map(|column| of.value(c, column).text()).collect());
             for l in c.by_link.iter().take(MOST_LINKS) {
-                let mut row = vec![format!("    {}", l.topic)];
-                row.extend(percentiles(&l.figure, &ranks));
-                row.extend(beside.columns.iter().chain(&copy).map(|_| String::new()));
-                row.extend([
-                    l.totals.cpu_ns_per_sample.map_or_else(String::new, duration_ns),
-                    String::new(),
-                ]);
-                row.extend(lossy.iter().map(|loss| with_unseen(loss, &l.totals)));
-                table.row(row);
+                let values = columns().map(|column| Latencies::value_of_link(l, column).text());
+                table.named(format!("    {}", l.topic), values.collect());
             }
             if c.by_link.len() > MOST_LINKS {
                 table.heading(format!(
@@ -162,16 +126,16 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
     }
     table.write(text);
     let mut say = |line: &str| text.push_str(&wrapped(line, width));
-    for line in too_few(of_rows()).into_iter().chain(chain::end_to_end(e)) {
+    for line in of.too_few().into_iter().chain(chain::end_to_end(e)) {
         say(&format!("  {line}"));
     }
-    if ranks.contains(&Measure::Goodput) {
+    if of.has_goodput() {
         say(&format!("  {}", about_goodput()));
     }
-    if beside.is_floor() && !beside.columns.is_empty() {
+    if of.is_to_floor && of.has_ratios() {
         say("  ÷ floor: compared with a bare word passed on without middleware (see the floors)");
     }
-    if copy.is_some() {
+    if of.has_copies() {
         say("  ÷ memcpy: compared with one copy of as many bytes (see the floors)");
     }
     if e.measured().any(|c| c.case.has_samples() && c.headline().is_some()) {
