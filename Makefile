@@ -97,7 +97,7 @@ peers-test: peers ## test every built peer through the harness protocol, with fe
 		--test conformance --test chain || status=1; \
 	cargo test --locked -p driveline-lab --test screen torn || status=1; \
 	cargo test --locked -p driveline-workloads --features peers-test \
-		--test fusion_of_peers || status=1; \
+		--test chain_of_peers --test fusion_of_peers || status=1; \
 	cargo test --release --locked --manifest-path lab/peers/rust/Cargo.toml \
 		--target-dir build/cargo-peers -p driveline-peer-stage || status=1; \
 	exit $$status

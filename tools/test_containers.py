@@ -6,11 +6,11 @@ Podman uses a storage of its own. Needs root, podman, and the programs that `mak
 builds. Leaves no container, no image and no directory.
 
 Usage: test_containers.py [NAME...]
-       runs the functions below whose names contain a NAME; without names, all
+       runs the functions here and in test_containers_lab.py whose names contain a NAME; without
+       names, all
 """
 
 import contextlib
-import csv
 import json
 import os
 import resource
@@ -24,197 +24,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-BIN = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
-# `make test-containers` installs programs in Python here.
-PYTHON = ROOT / "build" / "python_containers"
-# Time-out in seconds; only a fault takes that long.
-PATIENCE = 60
-
-GRAPH = """\
-driveline: 1
-name: counting
-topics:
-  a: {{reach: host, max_payload: 8, qos: {{depth: 16}}}}
-  b: {{reach: host, max_payload: 8, qos: {{depth: 16}}}}
-modules:
-  source:
-    {source}
-    components:
-      counter:
-        {{library: lib, class: Counter, parameters: {{limit: 0, period_ms: 10}},
-          outputs: {{count: a}}}}
-  step:
-    restart: {{policy: on_failure}}
-    {step}
-    components:
-      relay: {{library: lib, class: Relay, inputs: {{in: a}}, outputs: {{out: b}}}}
-  sink:
-    restart: {{policy: on_failure}}
-    {sink}
-    components:
-      printer: {{library: lib, class: Printer, inputs: {{count: b}}}}
-"""
-
-
-class Fault(Exception):
-    """A test has failed."""
-
-
-def check(holds, text):
-    if not holds:
-        raise Fault(text)
-
-
-class Place:
-    """Storage of Podman, and directory of the graph of a test."""
-
-    def __init__(self, directory):
-        self.directory = Path(directory)
-        etc = self.directory / "etc"
-        etc.mkdir()
-        run = self.directory / "run"
-        graphroot = self.directory / "root"
-        (etc / "containers.conf").write_text(
-            '[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\nruntime="runc"\n'
-            f'static_dir="{graphroot}/libpod"\ntmp_dir="{run}/libpod"\n'
-            f'volume_path="{self.directory}/volumes"\n'
-            # Containers that an orchestrator starts have these limits; the launcher states its own.
-            '[containers]\ndefault_ulimits=["nofile=16384:16384","nproc=8192:8192"]\n'
-        )
-        (etc / "storage.conf").write_text(
-            f'[storage]\ndriver="overlay"\ngraphroot="{graphroot}"\nrunroot="{run}/root"\n'
-        )
-        self.environment = {
-            **os.environ,
-            "CONTAINERS_CONF": str(etc / "containers.conf"),
-            "CONTAINERS_STORAGE_CONF": str(etc / "storage.conf"),
-            "DRIVELINE_HOST": str(BIN / "driveline-test-host"),
-            "NO_COLOR": "1",
-        }
-        self.environment.pop("DRIVELINE_DOMAIN_DIR", None)
-        (self.directory / "lib").touch()
-
-    def graph(self, **keys):
-        path = self.directory / "graph.yaml"
-        path.write_text(
-            GRAPH.format(
-                **{
-                    "source": "depends_on: []",
-                    "step": "depends_on: []",
-                    "sink": "depends_on: []",
-                    **keys,
-                }
-            )
-        )
-        return path
-
-    def podman(self, *arguments):
-        done = subprocess.run(
-            ["podman", *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        check(done.returncode == 0, f"podman {' '.join(arguments)}: {done.stderr}")
-        return done.stdout.strip()
-
-    def driveline(self, *arguments, code=0):
-        done = subprocess.run(
-            [BIN / "driveline", *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=2 * PATIENCE,
-        )
-        check(
-            done.returncode == code,
-            f"driveline {' '.join(map(str, arguments))} ended with {done.returncode} "
-            f"and not {code}:\n{done.stdout}{done.stderr}",
-        )
-        return done.stdout + done.stderr
-
-    @contextlib.contextmanager
-    def run(self, *arguments, until="all modules are ready"):
-        """Starts a run in the background and waits until its output contains `until`."""
-        log = self.directory / "run.log"
-        with log.open("w") as out:
-            process = subprocess.Popen(
-                [BIN / "driveline", "run", *arguments],
-                env=self.environment,
-                stdout=out,
-                stderr=out,
-                cwd=self.directory,
-            )
-        run = Run(self, process, log)
-        try:
-            run.wait_for(until)
-            yield run
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-
-    def containers(self):
-        return self.podman("ps", "--all", "--quiet", "--filter", "label=org.driveline.run").split()
-
-    def module(self, name):
-        return self.podman("ps", "--quiet", "--filter", f"label=org.driveline.module={name}")
-
-    def directories(self):
-        return sorted(Path("/dev/shm").glob("driveline-run-*"))
-
-    def close(self):
-        subprocess.run(
-            ["podman", "rm", "--all", "--force"],
-            env=self.environment,
-            capture_output=True,
-            check=False,
-        )
-        subprocess.run(
-            ["podman", "rmi", "--all", "--force"],
-            env=self.environment,
-            capture_output=True,
-            check=False,
-        )
-        subprocess.run(
-            ["umount", self.directory / "root" / "overlay"], capture_output=True, check=False
-        )
-
-
-class Run:
-    def __init__(self, place, process, log):
-        self.place, self.process, self.log = place, process, log
-
-    def text(self):
-        return self.log.read_text()
-
-    def wait_for(self, text, times=1):
-        wait(
-            lambda: self.text().count(text) >= times or self.process.poll() is not None,
-            f"{text!r} does not come:\n{self.log}",
-        )
-        check(self.text().count(text) >= times, f"the run ended without {text!r}:\n{self.text()}")
-
-    def end(self, how=signal.SIGINT, code=0):
-        self.process.send_signal(how)
-        self.process.wait(PATIENCE)
-        check(
-            self.process.returncode == code,
-            f"the run ended with {self.process.returncode} and not {code}:\n{self.text()}",
-        )
-
-
-def wait(holds, text):
-    until = time.monotonic() + PATIENCE
-    while not holds():
-        check(time.monotonic() < until, text)
-        time.sleep(0.1)
-
-
-def summary(directory):
-    return json.loads((directory / "summary.json").read_text())
+import test_containers_lab
+from container_place import BIN, Fault, PATIENCE, PYTHON, Place, check, summary, wait
 
 
 def test_each_module_runs_in_a_container_with_few_rights_and_nothing_stays(place):
@@ -841,125 +652,15 @@ def test_quadlet_makes_services_of_the_units(place):
     return None
 
 
-SCENARIO = """\
-scenario: 1
-id: containers
-title: Peers in containers
-source: a test
-question: Do the processes of peers connect in containers?
-systems: [driveline, test/loopback, test/shared, test/dies]
-cases: {ping-pong: {}}
-vary: {size: [1 KiB], deployment: [bare, container, containers, containers_in_pod,
-  containers_without_futex_waitv]}
-run: {rounds: 1, messages: 5, warm_up: 1}
-"""
-
-WATCHED = """\
-scenario: 1
-id: watched
-title: Watched ends in containers
-source: a test
-question: Does the lab watch the ends, and count the engine's processes apart?
-systems: [driveline]
-cases: {stream: {rate_hz: 50, size: 1 KiB}}
-vary: {deployment: [bare, container, containers]}
-watch_every_ms: 20
-run: {rounds: 1, messages: 50, warm_up: 1}
-"""
-
-# Beginning of the names of the counters.
-ENGINE = "container engine: "
-
-
-def measure(place, text, archive, **environment):
-    """Runs a scenario. Returns the output and the experiment in the manifest."""
-    scenario = place.directory / "scenario.yaml"
-    scenario.write_text(text)
-    # A run that the hypervisor disturbs is invalid (exit code 1); its samples are complete, too.
-    done = subprocess.run(
-        [BIN / "driveline-bench", "run", scenario, "--out", archive],
-        env={**place.environment, **environment},
-        capture_output=True,
-        text=True,
-        timeout=2 * PATIENCE,
-    )
-    text = done.stdout + done.stderr
-    check(done.returncode in (0, 1) and (archive / "manifest.json").exists(), text)
-    return text, json.loads((archive / "manifest.json").read_text())["experiments"][0]
-
-
-def check_engine(what, counters, has_engine):
-    found = {name: n for name, n in counters.items() if name.startswith(ENGINE)}
-    check(len(found) == (3 if has_engine else 0) and all(found.values()), f"{what}: {counters}")
-
-
-def test_the_laboratory_watches_ends_in_containers(place):
-    archive = place.directory / "watched"
-    text, experiment = measure(place, WATCHED, archive)
-    deployments = set()
-    for case in experiment["cases"]:
-        if case["role"] != "measured":
-            continue
-        run = archive / "runs" / "watched" / case["directory"] / "0.json"
-        run = json.loads(run.read_text())
-        deployment = case["beside"].get("deployment", "bare")
-        check(run["failure"] is None, f"{deployment}: {run['failure']}")
-        check_engine(deployment, run["counters"], deployment != "bare")
-        deployments.add(deployment)
-    check(deployments == {"bare", "container", "containers"}, f"{deployments}")
-    with (archive / "results.csv").open(newline="") as file:
-        memory = {
-            row["cell"]: float(row["p50"])
-            for row in csv.DictReader(file)
-            if row["what"] == "resident_memory" and "subscriber" in row["subject"]
-        }
-    # The subscriber's own memory in each deployment. A client of Podman has about twice as much.
-    bare = memory["bare"]
-    close = [0.7 * bare < of < 1.4 * bare for of in memory.values()]
-    check(len(close) == 3 and all(close), f"{memory}")
-    for words in ("CPUs in use", "container engine: processor time", "peak memory"):
-        check(words in text, text)
-
-
-def test_the_laboratory_measures_peers_in_containers(place):
-    peers, archive = place.directory / "peers", place.directory / "archive"
-    peers.mkdir()
-    shutil.copy(ROOT / "lab" / "bench" / "tests" / "peer.py", peers / "test")
-    text, experiment = measure(place, SCENARIO, archive, DRIVELINE_PEERS=str(peers))
-    measured = {}
-    for case in experiment["cases"]:
-        for path in (archive / "runs" / "containers" / case["directory"]).glob("*.json"):
-            run = json.loads(path.read_text())
-            # The process of one variant ends too early. Its containers must not stay.
-            must_fail = case["system"] == "test/dies"
-            check(bool(run["failure"]) == must_fail, f"{case['id']}: {run['failure']}")
-            has_engine = case.get("beside", {}).get("deployment", "bare") != "bare"
-            if not must_fail:
-                check_engine(case["id"], run["counters"], has_engine)
-            if case["role"] == "measured":
-                measured.setdefault(case["system"], set()).add(case["cell"])
-    # A container each, with a private /dev/shm, is no place for sockets in /dev/shm.
-    shared = {"bare", "one container", "a container each, in a pod"}
-    every = shared | {"a container each"}
-    without = {"a container each without futex_waitv"}
-    cells = {
-        name: {cell.split(" \N{MIDDLE DOT} ")[-1] for cell in found}
-        for name, found in measured.items()
-    }
-    check(cells.pop("test/shared") == shared, f"{cells}")
-    check(cells.pop("driveline") == every | without, f"{cells}")
-    check(cells == dict.fromkeys(("test/loopback", "test/dies"), every), f"{cells}")
-    left_out = [left for left in experiment["left_out"] if left["what"] == "test/shared"]
-    check(len(left_out) == 2 and "containers_in_pod" in left_out[0]["reason"], f"{left_out}")
-    check("test/shared: its processes need one /dev/shm" in text, text)
-    names = place.podman("ps", "--all", "--format", "{{.Names}}")
-    check("driveline-bench" not in names, f"no container stays: {names}")
-
-
 def main(names):
     if os.geteuid() != 0:
         sys.exit("test_containers: error: the separate storage of the containers needs root")
-    tests = {k.removeprefix("test_"): f for k, f in globals().items() if k.startswith("test_")}
+    functions = {**globals(), **vars(test_containers_lab)}
+    tests = {
+        name.removeprefix("test_"): function
+        for name, function in functions.items()
+        if name.startswith("test_") and callable(function)
+    }
     wanted = {n: f for n, f in tests.items() if not names or any(name in n for name in names)}
     if not wanted:
         sys.exit(f"test_containers: error: no such test: {' '.join(names)}")

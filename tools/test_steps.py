@@ -620,7 +620,7 @@ STEPS = [
                 "--workspace",
                 *PEERS_FEATURES,
                 "--no-fail-fast",
-                *test_options((*PEERS_TESTS, "fusion_of_peers")),
+                *test_options((*PEERS_TESTS, "chain_of_peers", "fusion_of_peers")),
             ),
             cargo("test", "--workspace", "--test", "screen", "torn"),
             # In the same build directory, which has what their build scripts need.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deployment of the ends of a link: without containers, in one container, or in a container each.
+//! Deployment of the ends of a link, or of the stages of a chain: without containers, in one
+//! container, or in a container each.
 //!
 //! The containers have the isolation: namespaces, control groups, no capabilities, the seccomp
 //! profile of `driveline deploy seccomp`. Their files are those of this machine, read-only, so that
@@ -8,7 +9,7 @@
 
 mod engine;
 
-pub use engine::{ENGINE_CPU, ENGINE_MEMORY, ENGINE_START};
+pub use engine::{ENGINE_CPU, ENGINE_MEMORY, ENGINE_START, SupervisorUse};
 
 use crate::observations::Observations;
 use anyhow::{Context, Result, bail, ensure};
@@ -41,11 +42,12 @@ const START: Duration = Duration::from_secs(30);
 /// Interval at which the start of a program is checked.
 const CHECK: Duration = Duration::from_millis(5);
 
-/// Deployment of the ends of a link.
+/// Deployment of the processes of a run: of the ends of a link, the stages of a chain, or the
+/// modules of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deployment {
-    /// A process for each end.
+    /// Processes without containers.
     #[default]
     Bare,
     /// These processes in one container.
@@ -68,11 +70,11 @@ impl Deployment {
     }
 }
 
-/// The processes that containers are made for.
+/// The processes that containers are made for: ends of links, or stages of a chain.
 pub(crate) struct Ends<'a> {
-    /// Their program.
-    pub(crate) program: &'a Path,
-    /// `true` if they are a peer's, which may connect over the loopback interface.
+    /// Their programs, and libraries that these load by path.
+    pub(crate) programs: &'a [&'a Path],
+    /// `true` if one of them is a peer's, which may connect over the loopback interface.
     pub(crate) of_peer: bool,
 }
 
@@ -140,7 +142,7 @@ impl Containers {
         if in_pod {
             mount(&temporary, Path::new("/tmp"), "rw");
         }
-        for path in read_only(ends.program) {
+        for path in read_only(ends.programs) {
             mount(&path, &path, "ro");
         }
         mount(shared, shared, "rw");
@@ -266,16 +268,13 @@ impl Drop for Containers {
     }
 }
 
-/// Returns the directories that a program needs: the system's, its own, and those of its libraries.
-fn read_only(program: &Path) -> Vec<PathBuf> {
+/// Returns the directories that programs need: the system's, their own, and those of their
+/// libraries.
+fn read_only(programs: &[&Path]) -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> = Vec::new();
-    let libraries = Command::new("ldd").arg(program).stdin(Stdio::null()).output();
-    let text = libraries.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
-    let libraries = text.iter().flat_map(|t| t.lines()).filter_map(library_directory);
     let path = std::env::var(LIBRARY_PATH).unwrap_or_default();
-    let own = [Some(absolute(program)), program.canonicalize().ok()];
-    let own = own.iter().flatten().filter_map(|path| path.parent().map(Path::to_owned));
-    let all = SYSTEM.iter().map(PathBuf::from).chain(own).chain(libraries);
+    let own = programs.iter().flat_map(|program| directories_of(program));
+    let all = SYSTEM.iter().map(PathBuf::from).chain(own);
     for directory in all.chain(path.split(':').map(PathBuf::from)) {
         let is_seen = directories.iter().any(|seen| directory.starts_with(seen));
         if directory.parent().is_some() && directory.is_absolute() && directory.is_dir() && !is_seen
@@ -284,6 +283,16 @@ fn read_only(program: &Path) -> Vec<PathBuf> {
         }
     }
     directories
+}
+
+/// Returns the directories of a program and of its libraries.
+fn directories_of(program: &Path) -> Vec<PathBuf> {
+    let libraries = Command::new("ldd").arg(program).stdin(Stdio::null()).output();
+    let text = libraries.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+    let libraries = text.iter().flat_map(|t| t.lines()).filter_map(library_directory);
+    let own = [Some(absolute(program)), program.canonicalize().ok()];
+    let own = own.iter().flatten().filter_map(|path| path.parent().map(Path::to_owned));
+    own.chain(libraries).collect()
 }
 
 /// Returns the absolute path of a program; a name without a directory stays a name.
@@ -327,7 +336,7 @@ fn tried() -> Result<()> {
     let id = driveline::types::EndpointId::random()?;
     let directory = std::env::temp_dir().join(format!("driveline-bench-{id}"));
     std::fs::create_dir(&directory)?;
-    let ends = Ends { program: Path::new("/usr/bin/true"), of_peer: false };
+    let ends = Ends { programs: &[Path::new("/usr/bin/true")], of_peer: false };
     let tried =
         Containers::new(Deployment::Containers, &directory, &ends).and_then(|mut containers| {
             let out = containers.command(Path::new("true"))?.command.output().context(
@@ -380,7 +389,7 @@ mod tests {
         for (deployment, error) in [(Deployment::Containers, "22"), (without, "38")] {
             let dir = tempfile::tempdir().unwrap();
             let program = Path::new("/usr/bin/python3");
-            let ends = Ends { program, of_peer: false };
+            let ends = Ends { programs: &[program], of_peer: false };
             let mut containers = Containers::new(deployment, dir.path(), &ends).unwrap();
             let mut command = containers.command(program).unwrap().command;
             let out = command.args(["-c", CALL]).output().unwrap();
@@ -398,12 +407,12 @@ mod tests {
         }
         std::fs::write(&real, "").unwrap();
         symlink(&real, &link).unwrap();
-        let mounted = read_only(&link);
+        let mounted = read_only(&[&link]);
         assert!(mounted.iter().all(|path| path.is_absolute()), "{mounted:?}");
         for wanted in [Path::new("/usr"), real.parent().unwrap(), link.parent().unwrap()] {
             assert_eq!(mounted.iter().filter(|path| *path == wanted).count(), 1, "{mounted:?}");
         }
-        assert_eq!(read_only(Path::new("/usr/bin/true")), read_only(Path::new("true")));
+        assert_eq!(read_only(&[Path::new("/usr/bin/true")]), read_only(&[Path::new("true")]));
         assert_eq!(absolute(Path::new("true")), Path::new("true"));
         assert!(absolute(Path::new("peers/test")).ends_with("peers/test"));
         assert!(absolute(Path::new("peers/test")).is_absolute());

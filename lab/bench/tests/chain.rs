@@ -8,6 +8,7 @@
 mod skipped;
 
 use driveline_bench::chain::{ChainJob, EdgeSpec, StageSpec};
+use driveline_bench::deployment::Deployment;
 use driveline_bench::harness::{Reach, Reliability, Wait};
 use driveline_bench::observations::{Observations, Quantity};
 use driveline_bench::peers::{State, Variant, WaitKind};
@@ -85,7 +86,7 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     let runner =
         Runner { program: &program, peers: &selection, interrupted: &interrupted, gateway: None };
     let dir = tempfile::tempdir().unwrap();
-    runner.run_chain(job, dir.path())
+    runner.run_chain(job, Deployment::Bare, dir.path())
 }
 
 /// Runs a chain whose account must close. Systems that may tear must report torn samples and

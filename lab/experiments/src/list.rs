@@ -75,7 +75,7 @@ mod tests {
         };
         assert_eq!(
             (needing("Needs `make peers`"), needing("Needs root")),
-            (vec!["W9", "S7", "B2"], vec!["W10"])
+            (vec!["W9", "S7", "B2", "B2C"], vec!["W10"])
         );
     }
 }

@@ -214,6 +214,7 @@ fn conditions(p: &Published) -> String {
         p.size.map(|s| s.to_string()),
         p.subscribers.map(|n| format!("1→{n}")),
         p.reach.map(|r| reach(r).to_owned()),
+        p.deployment.map(|d| d.label().to_owned()),
         p.figure.clone(),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(" · ")

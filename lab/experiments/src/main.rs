@@ -7,7 +7,7 @@ use driveline_bench::{Ending, PEER_COMMAND, exit_code_of, peer_main};
 use driveline_lab::scenario::{LoadError, schema};
 use driveline_lab::{CompareArgs, LinkArgs, ReportArgs, RunArgs};
 use driveline_terminal::screen::Screen;
-use driveline_workloads::{WORKLOAD_COMMAND, workload_main};
+use driveline_workloads::{WORKLOAD_COMMAND, host_main, workload_main};
 use serde_json::json;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -73,6 +73,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = host_main() {
+        return code;
+    }
     let Arguments { json, command } = Arguments::parse();
     let screen = Screen::new(json);
     let code = match command {

@@ -559,10 +559,10 @@ fn run_case(
 ) -> Result<bench::Ensemble> {
     let observed = |observations| bench::Ensemble { accounts: Vec::new(), observations };
     if let Some(workload) = &case.workload {
-        return workload::run(runner, workload, &case.system, seed, cpus, dir).map(observed);
+        return workload::run(runner, workload, case, seed, cpus, dir).map(observed);
     }
     if let Some(chain) = &case.chain {
-        return runner.run_chain(chain, dir).map(observed);
+        return runner.run_chain(chain, case.beside.deployment, dir).map(observed);
     }
     let jobs: Vec<_> = case.links.iter().map(|l| l.job(&case.system)).collect();
     let [job] = jobs.as_slice() else { return runner.run_links(&jobs, &case.beside, dir) };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs a workload in a process of its own, and reads its observations.
 
-use crate::archive::Workload;
+use crate::archive::{Case, Workload};
 use anyhow::{Context, Result, bail};
 use driveline_bench::Runner;
 use driveline_bench::child::{Started, readable};
@@ -38,7 +38,7 @@ fn peer(runner: &Runner<'_>, system: &System) -> Result<Option<WorkloadPeer>> {
 pub(crate) fn run(
     runner: &Runner<'_>,
     workload: &Workload,
-    system: &System,
+    case: &Case,
     seed: u64,
     cpus: &[usize],
     dir: &Path,
@@ -53,7 +53,8 @@ pub(crate) fn run(
         duration_ms: workload.duration_ms,
         seed,
         cpus: cpus.to_vec(),
-        peer: peer(runner, system)?,
+        peer: peer(runner, &case.system)?,
+        deployment: case.beside.deployment,
     };
     std::fs::create_dir_all(&job.domain_dir)
         .with_context(|| format!("cannot make {}", job.domain_dir.display()))?;

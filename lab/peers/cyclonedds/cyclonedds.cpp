@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "callbacks.hpp"
 #include "ddsperf.hpp"
 #include "link.hpp"
 #include "payload.h"
@@ -239,6 +240,7 @@ public:
             "ping-pong stay unanswered: make it reliable";
         tuned.own_tool = "ddsperf";
         tuned.settings = common_settings();
+        tuned.workloads = {peers::chain_workload()};
         peers::Variant plain = tuned;
         plain.name = "udp_default";
         plain.title = "UDP, buffers as they come";
@@ -258,6 +260,7 @@ public:
             v.name = name;
             v.title = std::string("UDP, datagrams of up to ") + bytes + " bytes";
             v.tuning = true;
+            v.workloads.clear();
             v.note += "; the same with 64 KiB is udp";
             v.settings[v.settings.size() - 3] = {"General/MaxMessageSize", std::string(bytes) + "B",
                                                  "what is varied"};

@@ -2,15 +2,11 @@
 #include "fusion.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iostream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <thread>
 
 #include "loops.hpp"
+#include "part.hpp"
 #include "recorder.hpp"
 #include "stage_job.hpp"
 
@@ -22,61 +18,6 @@ using nlohmann::json;
 /// Time for which the fusing part continues after the window, for samples in flight.
 constexpr std::uint64_t rest_ns = 200'000'000U;
 constexpr auto look = std::chrono::milliseconds(50);
-
-/// Measured time, on CLOCK_MONOTONIC.
-struct Window {
-    std::uint64_t from_ns = 0;
-    std::uint64_t until_ns = 0;
-
-    bool contains(std::uint64_t time_ns) const { return time_ns >= from_ns && time_ns < until_ns; }
-};
-
-json parse(const std::string& line) {
-    try {
-        return json::parse(line);
-    } catch (const json::exception& e) {
-        throw std::runtime_error(
-            std::string("a line is not what docs/protocols/harness.md says: ") + e.what());
-    }
-}
-
-Window await_window() {
-    std::string line;
-    if (!std::getline(std::cin, line)) throw std::runtime_error("no order to begin came");
-    const auto window = parse(line).at("window");
-    return {window.at("from_ns").get<std::uint64_t>(), window.at("until_ns").get<std::uint64_t>()};
-}
-
-/// Observations in the order of time.
-class Series {
-public:
-    void add(std::uint64_t time_ns, std::uint64_t value) {
-        words_.push_back(time_ns);
-        words_.push_back(value);
-    }
-    /// Writes the observations into a file of the job's directory.
-    json write(const Job& job, const std::string& subject, const char* quantity,
-               std::size_t number) const {
-        const auto path = job.raw_dir / ("series-" + std::to_string(number) + ".points");
-        std::ofstream file(path, std::ios::binary);
-        file.write(reinterpret_cast<const char*>(words_.data()),
-                   static_cast<std::streamsize>(words_.size() * sizeof(std::uint64_t)));
-        file.close();
-        if (!file)
-            throw std::runtime_error("cannot write " + path.string() + ": " + std::strerror(errno));
-        return {{"subject", subject}, {"quantity", quantity}, {"file", path.string()}};
-    }
-
-private:
-    std::vector<std::uint64_t> words_;
-};
-
-End end_of(const Job& job, const json& series, const json& counters) {
-    End end;
-    end.role = job.role;
-    end.observations = json{{"series", series}, {"counters", counters}}.dump();
-    return end;
-}
 
 /// Records the samples that reach the fusing node, and its results.
 class Probes final : public Fusing {
@@ -198,7 +139,7 @@ End publish_channel(const Job& job, const json& part, Link& link,
 
 End run_fusion_part(const Job& job, const std::string& line, Link& link,
                     const std::function<void()>& ready) {
-    const auto part = parse(line);
+    const auto part = parse_part(line);
     try {
         return job.role == Role::fusion ? fuse(job, part, link, ready)
                                         : publish_channel(job, part, link, ready);

@@ -23,7 +23,8 @@ constexpr std::array role_names{std::pair{Role::publisher, "publisher"},
                                 std::pair{Role::stages, "stages"},
                                 std::pair{Role::own_tool, "own_tool"},
                                 std::pair{Role::fusion, "fusion"},
-                                std::pair{Role::fusion_publisher, "fusion_publisher"}};
+                                std::pair{Role::fusion_publisher, "fusion_publisher"},
+                                std::pair{Role::callbacks, "callbacks"}};
 
 constexpr const char* loopback = "127.0.0.1";
 /// Addresses of the host that sends first, and of the host that receives first.

@@ -29,6 +29,7 @@ enum class Role {
     own_tool,
     fusion,
     fusion_publisher,
+    callbacks,
     unknown
 };
 enum class Reach { process, host, network };

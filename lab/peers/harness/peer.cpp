@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "callbacks.hpp"
 #include "fusion.hpp"
 #include "link.hpp"
 #include "loops.hpp"
@@ -221,6 +222,11 @@ void serve(Middleware& middleware) {
         auto refused = settle(job, job.publisher_cpu);
         const auto link = middleware.join(job);
         ends = {run_fusion_part(job, line, *link, [] { emit(event("ready")); })};
+        ends.front().unset = std::move(refused);
+    } else if (job.role == Role::callbacks) {
+        auto refused = settle(job, job.publisher_cpu);
+        const auto link = middleware.join(job);
+        ends = {run_callbacks(job, line, *link, [] { emit(event("ready")); })};
         ends.front().unset = std::move(refused);
     } else if (job.role == Role::threads) {
         const auto link = middleware.join(job);

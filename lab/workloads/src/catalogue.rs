@@ -10,6 +10,7 @@ use crate::protection::Protection;
 use crate::refsys::Refsys;
 use crate::topology::Topology;
 use anyhow::{Context, Result, anyhow, bail};
+use driveline_bench::deployment::Deployment;
 use driveline_bench::observations::Observations;
 use schemars::Schema;
 use serde::Serialize;
@@ -32,7 +33,7 @@ pub struct Workload {
 struct Entry {
     name: &'static str,
     list: fn() -> Workload,
-    check: fn(&Value) -> Result<()>,
+    check: fn(&Value, Deployment) -> Result<()>,
     run: fn(&WorkloadJob) -> Result<Observations>,
 }
 
@@ -54,9 +55,10 @@ const fn entry<E: Experiment>() -> Entry {
             defaults: serde_json::to_value(E::default()).unwrap_or_default(),
             schema: schemars::schema_for!(E),
         },
-        check: |parameters| read::<E>(parameters).map(drop),
+        check: |parameters, deployment| read::<E>(parameters)?.verify_deployment(deployment),
         run: |job| {
             let workload = read::<E>(&job.parameters)?;
+            workload.verify_deployment(job.deployment)?;
             job.peer.as_ref().map_or_else(|| workload.run(job), |peer| workload.run_on(peer, job))
         },
     }
@@ -100,7 +102,15 @@ pub fn workloads() -> Vec<Workload> {
 /// # Errors
 /// An error that names the parameter and its permitted values.
 pub fn check(workload: &str, parameters: &Value) -> Result<()> {
-    (find(workload)?.check)(parameters)
+    check_deployment(workload, parameters, Deployment::Bare)
+}
+
+/// Checks the parameters of a run whose processes are deployed like this.
+///
+/// # Errors
+/// As [`check`]; or the workload does not run in containers with these parameters.
+pub fn check_deployment(workload: &str, parameters: &Value, deployment: Deployment) -> Result<()> {
+    (find(workload)?.check)(parameters, deployment)
 }
 
 pub(crate) fn run(job: &WorkloadJob) -> Result<Observations> {

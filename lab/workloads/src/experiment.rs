@@ -2,7 +2,8 @@
 //! Interface of a workload.
 
 use crate::job::{WorkloadJob, WorkloadPeer};
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use driveline_bench::deployment::Deployment;
 use driveline_bench::observations::Observations;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,6 +16,12 @@ pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema
 
     /// Checks conditions that the types cannot express.
     fn verify(&self) -> Result<()>;
+
+    /// Checks whether the processes of the run can be deployed like this.
+    fn verify_deployment(&self, deployment: Deployment) -> Result<()> {
+        ensure!(deployment.is_bare(), "the workload {} does not run in containers", Self::NAME);
+        Ok(())
+    }
 
     /// Runs it, in a process of its own.
     fn run(&self, job: &WorkloadJob) -> Result<Observations>;

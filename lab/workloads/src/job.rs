@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Job of a run and its answer: one line of JSON each.
 
+use driveline_bench::deployment::Deployment;
 use driveline_bench::harness::System;
 use driveline_bench::observations::ObservationFiles;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,10 @@ pub struct WorkloadJob {
     /// Driveline.
     #[serde(default)]
     pub peer: Option<WorkloadPeer>,
+    /// Deployment of the processes of the run; only the workload `chain` has others than
+    /// [`Deployment::Bare`].
+    #[serde(default)]
+    pub deployment: Deployment,
 }
 
 /// Peer that runs a workload.

@@ -7,11 +7,12 @@
 //! programs compute percentiles and plots.
 //!
 //! Each run has its own process ([`workload_main`]), so that runs do not disturb each other, and so
-//! that the measuring process can end it. [`workloads`] lists the workloads; [`check`] reports
+//! that the measuring process can end it. Modules in containers are processes of the same program,
+//! under another name ([`host_main`]). [`workloads`] lists the workloads; [`check`] reports
 //! errors in parameters before anything starts.
 //!
-//! Programs of other middleware run the parts of a workload if they announce it ([`WorkloadPeer`]).
-//! So far, that is the fusion.
+//! Programs of other middleware run the parts of a workload if they announce it ([`WorkloadPeer`]):
+//! the fusion, or the chain.
 //!
 //! Not here: repetitions, statistics.
 //!
@@ -35,6 +36,7 @@ mod hog;
 mod job;
 mod orders;
 mod part;
+mod peer_part;
 mod protection;
 mod record;
 mod refsys;
@@ -44,7 +46,7 @@ mod topology;
 mod usage;
 mod work;
 
-pub use catalogue::{Workload, check, workloads};
+pub use catalogue::{Workload, check, check_deployment, workloads};
 pub use command_line::WORKLOAD_COMMAND;
 pub use job::{PROTOCOL, WorkloadEvent, WorkloadJob, WorkloadPeer};
-pub use serve::workload_main;
+pub use serve::{host_main, workload_main};

@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    driveline_workloads::workload_main()
+    driveline_workloads::host_main().unwrap_or_else(driveline_workloads::workload_main)
 }

@@ -10,8 +10,10 @@ use anyhow::{Context, Result, ensure};
 use driveline::Schedule;
 use driveline_bench::child::end_with_starter;
 use driveline_bench::observations::ObservationFiles;
+use driveline_deploy::HOST_IN_IMAGE;
 use driveline_runtime::host;
 use std::io::{BufRead, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,6 +37,15 @@ pub fn workload_main() -> ExitCode {
         Ok(observations) => answer(&WorkloadEvent::Done { observations }, ExitCode::SUCCESS),
         Err(e) => answer(&WorkloadEvent::Failed { error: format!("{e:#}") }, ExitCode::FAILURE),
     }
+}
+
+/// Entry of the host of a module in a container: images have this program under the name of
+/// `driveline-host`. Returns `None` if it has another name.
+#[must_use]
+pub fn host_main() -> Option<ExitCode> {
+    let own = std::env::current_exe().ok()?;
+    let is_host = own.file_name() == Path::new(HOST_IN_IMAGE).file_name();
+    is_host.then(|| ExitCode::from(host::main(std::env::args_os().skip(1), &Builtin)))
 }
 
 fn serve() -> Result<ObservationFiles> {

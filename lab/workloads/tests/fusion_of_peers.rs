@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here is the test's result")]
 
+use driveline_bench::deployment::Deployment;
 use driveline_bench::harness::System;
 use driveline_bench::observations::{Observations, Quantity, Series};
 use driveline_bench::peers;
@@ -42,6 +43,7 @@ fn run(peer: &WorkloadPeer, duration_ms: u64) -> Observations {
         seed: 7,
         cpus: vec![],
         peer: Some(peer.clone()),
+        deployment: Deployment::Bare,
     };
     std::fs::create_dir(&job.domain_dir).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_driveline-workloads"))

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here is the test's result")]
 
+use driveline_bench::deployment::Deployment;
 use driveline_bench::observations::{Observations, Quantity, Series};
 use driveline_workloads::{PROTOCOL, WORKLOAD_COMMAND, WorkloadEvent, WorkloadJob};
 use serde_json::{Value, json};
@@ -38,6 +39,7 @@ fn start_with(
         seed: 7,
         cpus: vec![],
         peer: serde_json::from_value(peer).unwrap(),
+        deployment: Deployment::Bare,
     };
     let mut child = Command::new(env!("CARGO_BIN_EXE_driveline-workloads"))
         .arg(WORKLOAD_COMMAND)

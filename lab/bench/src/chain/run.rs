@@ -4,6 +4,7 @@
 use super::account::{StageReport, account};
 use super::shape::{COOL_DOWN, Shape};
 use super::{ChainJob, DRIVELINE_PEER};
+use crate::deployment::{Deployment, Ends};
 use crate::harness::{Job, PROTOCOL, Pace, Payload, Reach, Role, System, Take};
 use crate::observations::{Observations, Quantity};
 use crate::peers::Selection;
@@ -54,8 +55,8 @@ struct EdgePart<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs a chain once, in an empty directory that it fills with stamps. Blocks until the end of
-    /// the run.
+    /// Runs a chain once, in an empty directory that it fills with stamps. Processes of stages are
+    /// deployed as `deployment` says. Blocks until the end of the run.
     ///
     /// The peers must come from [`crate::peers::select`] for
     /// [`ChainJob::peers_needed`].
@@ -64,7 +65,12 @@ impl Runner<'_> {
     /// If the chain's parts do not fit together, a peer or a work does not exist, or a process
     /// fails or is interrupted. A complete run that does not count has its reasons in
     /// [`Observations::invalid`] instead.
-    pub fn run_chain(&self, job: &ChainJob, directory: &Path) -> Result<Observations> {
+    pub fn run_chain(
+        &self,
+        job: &ChainJob,
+        deployment: Deployment,
+        directory: &Path,
+    ) -> Result<Observations> {
         let shape = Shape::new(job)?;
         for needed in job.peers_needed() {
             let name = needed.split('/').next().unwrap_or_default();
@@ -76,12 +82,22 @@ impl Runner<'_> {
         let domain = directory.join("domain");
         std::fs::create_dir_all(&domain)
             .with_context(|| format!("cannot make {}", domain.display()))?;
+        let stages = processes_of(&shape, self.peers, directory)?;
         let mut processes = self.processes();
+        let parts =
+            stages.iter().flat_map(|process| process.line.stage.iter().chain(&process.line.stages));
+        let works: Vec<PathBuf> = parts.map(|part| part.work.clone()).collect();
+        let mut programs: Vec<&Path> = stages.iter().map(|process| process.program).collect();
+        programs.extend(works.iter().map(PathBuf::as_path));
+        programs.sort();
+        programs.dedup();
+        let of_peer = job.edges.values().any(|edge| edge.system != System::Driveline);
+        processes.contain(deployment, directory, &Ends { programs: &programs, of_peer })?;
         let keepers = keep(&mut processes, &shape, self.peers, directory)?;
 
         // Readers before their writers, and the source last.
         let mut started: Vec<(Vec<usize>, usize)> = Vec::new();
-        for process in processes_of(&shape, self.peers, directory)? {
+        for process in stages {
             let member = processes.start_with(
                 &process.name,
                 process.program,
@@ -95,6 +111,8 @@ impl Runner<'_> {
             processes.wait(*member, Until::Done, longest(job))?;
         }
         let uses = watch.stop();
+        let mut engine = Observations::default();
+        processes.report_engine(&mut engine);
         processes.let_go()?;
         for keeper in &keepers {
             processes.go_on(*keeper);
@@ -122,6 +140,7 @@ impl Runner<'_> {
         reports.sort_unstable_by_key(|(index, _)| *index);
         let reports: Vec<StageReport> = reports.into_iter().map(|(_, t)| t).collect();
         let mut observations = account(&shape, &reports, processes.began_ns());
+        observations.counters.extend(engine.counters);
         for keeper in keepers {
             observations.unset.extend(processes.ends_of(keeper).into_iter().flat_map(|e| e.unset));
         }

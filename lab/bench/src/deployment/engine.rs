@@ -83,6 +83,29 @@ impl Engine {
     }
 }
 
+/// Use of processor time and memory by the supervisors of running containers that others have
+/// started.
+pub struct SupervisorUse(Engine);
+
+impl SupervisorUse {
+    /// Begins with the supervisors of the containers with these names. The time of all ended
+    /// children of this process counts as that of clients. Reads two files for each process of this
+    /// machine.
+    #[must_use]
+    pub fn of(names: &[String]) -> Self {
+        let clients = CpuTime::of(std::process::id()).map_or(0, |time| time.children_ns);
+        let mut engine = Engine { processes: Vec::new(), ended_ns: clients };
+        engine.add(supervisors(&Process::all(), names));
+        Self(engine)
+    }
+
+    /// Reads their use, and adds it as [`ENGINE_START`], [`ENGINE_CPU`] and [`ENGINE_MEMORY`].
+    pub fn report(mut self, observations: &mut Observations) {
+        self.0.read();
+        self.0.report(observations);
+    }
+}
+
 /// Processor time of a process so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CpuTime {

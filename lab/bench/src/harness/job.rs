@@ -81,6 +81,8 @@ pub enum Role {
     Fusion,
     /// A publisher of that workload.
     FusionPublisher,
+    /// Callbacks of a module in the workload `chain`.
+    Callbacks,
 }
 
 /// Wait mode of a reader.

@@ -133,10 +133,20 @@ impl<'a> Processes<'a> {
         shared: &Path,
         system: &System,
     ) -> Result<()> {
+        let of_peer = matches!(system, System::Peer { .. });
+        let programs = [self.program(system)?];
+        self.contain(deployment, shared, &Ends { programs: &programs, of_peer })
+    }
+
+    /// As [`Self::deploy`], for these programs.
+    pub(crate) fn contain(
+        &mut self,
+        deployment: Deployment,
+        shared: &Path,
+        ends: &Ends<'_>,
+    ) -> Result<()> {
         if deployment != Deployment::Bare {
-            let of_peer = matches!(system, System::Peer { .. });
-            let ends = Ends { program: self.program(system)?, of_peer };
-            self.containers = Some(Containers::new(deployment, shared, &ends)?);
+            self.containers = Some(Containers::new(deployment, shared, ends)?);
         }
         Ok(())
     }
@@ -173,7 +183,7 @@ impl<'a> Processes<'a> {
 
     /// Records the container engine's use of processor time and memory, if there is an engine. It
     /// was last read when an end was done.
-    pub(super) fn report_engine(&self, observations: &mut Observations) {
+    pub(crate) fn report_engine(&self, observations: &mut Observations) {
         if let Some(containers) = &self.containers {
             containers.report(observations);
         }
@@ -216,11 +226,8 @@ impl<'a> Processes<'a> {
         let path = self.program(&job.system)?;
         let is_peer = matches!(job.system, System::Peer { .. });
         let args: &[String] = if is_peer { &[] } else { &self.program.args };
-        let (mut command, mark) = match &mut self.containers {
-            Some(containers) => {
-                let Contained { command, mark } = containers.command(path)?;
-                (command, Some(mark))
-            }
+        let (mut command, mark) = match self.contained(path)? {
+            Some(Contained { command, mark }) => (command, Some(mark)),
             None => (self.command(job.side(), path), None),
         };
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -234,9 +241,17 @@ impl<'a> Processes<'a> {
 
     /// Starts a program with a job that has more fields than [`Job`].
     pub(crate) fn start_with(&mut self, name: &str, program: &Path, line: &str) -> Result<usize> {
-        let mut command = Command::new(program);
+        let (mut command, mark) = match self.contained(program)? {
+            Some(Contained { command, mark }) => (command, Some(mark)),
+            None => (Command::new(program), None),
+        };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        self.spawn(name, command, None, line, Role::Stage)
+        self.spawn(name, command, mark.as_deref(), line, Role::Stage)
+    }
+
+    /// Returns the command that runs a program in a container; none without containers.
+    fn contained(&mut self, program: &Path) -> Result<Option<Contained>> {
+        self.containers.as_mut().map(|containers| containers.command(program)).transpose()
     }
 
     /// Starts a command and writes the line to its input. `mark`: that of a program in a container,

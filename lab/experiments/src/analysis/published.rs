@@ -53,7 +53,8 @@ pub(super) fn rows(published: &[Published], cases: &[CaseResult]) -> Vec<Publish
 
 fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
     let same = |q: &&Published| {
-        (&q.case, q.size, q.subscribers, &q.figure) == (&p.case, p.size, p.subscribers, &p.figure)
+        (&q.case, q.size, q.subscribers, q.deployment, &q.figure)
+            == (&p.case, p.size, p.subscribers, p.deployment, &p.figure)
     };
     // The reference is the system that corresponds to Driveline, in the paper and here.
     let reference = all.iter().filter(same).find(|q| q.beside.as_deref() == Some("driveline"));
@@ -115,6 +116,7 @@ fn find<'a>(
             && p.subscribers.is_none_or(|n| link.is_some_and(|l| l.subscribers == n))
             && p.reach.is_none_or(|r| c.case.reach() == Some(r.into()))
             && p.reliability.is_none_or(|r| link.is_some_and(|l| l.reliability == r.into()))
+            && p.deployment.is_none_or(|d| c.case.beside.deployment == d.into())
     };
     let with_figure = |c: &'a CaseResult| figure(p, c).map(|f| (c, f));
     let all = || cases.iter().filter(fits);

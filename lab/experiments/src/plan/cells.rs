@@ -287,14 +287,21 @@ fn cell(
         delay_ms: case.delay_ms.unwrap_or(0.0),
     });
     let deployment = case.deployment.map_or(Deployment::Bare, Into::into);
-    ensure!(
-        deployment.is_bare()
-            || (!links.is_empty()
-                && links.iter().all(|l| l.reach == Reach::Host)
-                && case.quota_percent.is_none()),
-        "containers hold the ends of links within a host, without `quota_percent`: add `reach: \
-         host`, or leave `deployment` out"
-    );
+    match &case.workload {
+        Some(workload) => driveline_workloads::check_deployment(
+            &workload.name,
+            &serde_json::Value::Object(workload.parameters.clone()),
+            deployment,
+        )?,
+        None => ensure!(
+            deployment.is_bare()
+                || (links.iter().all(|l| l.reach == Reach::Host)
+                    && matches!(case.reach, None | Some(ReachSpec::Host))
+                    && case.quota_percent.is_none()),
+            "containers hold the processes of links or chains within a host, without \
+             `quota_percent`: add `reach: host`, or leave `deployment` out"
+        ),
+    }
     let beside = Beside {
         hogs: case.hogs.unwrap_or(0),
         quota_percent: case.quota_percent,
@@ -531,14 +538,6 @@ fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
     dimension!(cable_mbit, |m: &u32| format!("{m} Mbit/s"));
     dimension!(loss_percent, |p: &f64| format!("{p} % lost"));
     dimension!(delay_ms, |ms: &f64| format!("{ms} ms each way"));
-    dimension!(deployment, |d: &DeploymentSpec| match d {
-        DeploymentSpec::Bare => "bare".to_owned(),
-        DeploymentSpec::Container => "one container".to_owned(),
-        DeploymentSpec::Containers => "a container each".to_owned(),
-        DeploymentSpec::ContainersInPod => "a container each, in a pod".to_owned(),
-        DeploymentSpec::ContainersWithoutFutexWaitv => {
-            "a container each without futex_waitv".to_owned()
-        }
-    });
+    dimension!(deployment, |d: &DeploymentSpec| d.label().to_owned());
     all
 }

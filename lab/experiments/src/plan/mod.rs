@@ -250,13 +250,7 @@ fn add_cell(
         add(e, Case { comparisons: to_floors.clone(), ..own });
     }
     for (system, variant) in selection.systems() {
-        if cell.beside.deployment == Deployment::Containers && needs_pod(&system, variant) {
-            leave_out(e, &system.to_string(), NEEDS_POD, Some(cell));
-            continue;
-        }
-        if cell.beside.deployment == Deployment::ContainersWithoutFutexWaitv {
-            let reason =
-                "the row is about Driveline's use of futex_waitv: see its row in a container each";
+        if let Some(reason) = not_in(cell.beside.deployment, &system, variant) {
             leave_out(e, &system.to_string(), reason, Some(cell));
             continue;
         }
@@ -313,6 +307,17 @@ fn add_measure(
     }
 }
 
+/// Returns the reason why a peer is not measured in a deployment, or `None`.
+fn not_in(deployment: Deployment, system: &System, variant: &Variant) -> Option<&'static str> {
+    match deployment {
+        Deployment::Containers if needs_pod(system, variant) => Some(NEEDS_POD),
+        Deployment::ContainersWithoutFutexWaitv => {
+            Some("the row is about Driveline's use of futex_waitv: see its row in a container each")
+        }
+        _ => None,
+    }
+}
+
 /// Reason why a peer is not measured in containers with few namespaces in common, and the remedy.
 const NEEDS_POD: &str = "its processes need one /dev/shm, /tmp or PID namespace, and each \
      container has its own: add the deployment `containers_in_pod`, in which the containers share \
@@ -345,6 +350,9 @@ fn add_workload(
     }
     for (system, variant) in selection.systems() {
         let reason = match variant.workload(&workload.name) {
+            Some(_) if !cell.beside.deployment.is_bare() => {
+                Some("of this workload, only Driveline's processes run in containers".into())
+            }
             Some(runs) => runs.refuses(&complete(workload)),
             None => Some(format!("does not run the workload {}", workload.name)),
         };
@@ -452,6 +460,11 @@ fn add_chain(
             leave_out(e, &system.to_string(), &reason, Some(cell));
             continue;
         }
+        let variant = selection.variant(&system);
+        if let Some(reason) = variant.and_then(|v| not_in(cell.beside.deployment, &system, v)) {
+            leave_out(e, &system.to_string(), reason, Some(cell));
+            continue;
+        }
         let needed = peers::select(found, &chain.peers_needed())?;
         if let Some((what, reason)) = needed.unavailable.first() {
             leave_out(
@@ -534,9 +547,9 @@ fn compare_with_own_edges(e: &mut Experiment) {
     }
 }
 
-/// Compares a link in containers with the same link bare.
+/// Compares a link, chain or workload in containers with the same one bare.
 fn compare_with_bare(e: &mut Experiment) {
-    let is_measured = |c: &&Case| c.role == Role::Measured && !c.links.is_empty();
+    let is_measured = |c: &&Case| c.role == Role::Measured;
     let bare: Vec<Case> = e
         .cases
         .iter()
@@ -546,9 +559,11 @@ fn compare_with_bare(e: &mut Experiment) {
     for case in e.cases.iter_mut().filter(|c| is_measured(&&**c) && !c.beside.deployment.is_bare())
     {
         let beside = Beside { deployment: Deployment::Bare, ..case.beside.clone() };
-        let same = bare
-            .iter()
-            .find(|b| b.system == case.system && b.links == case.links && b.beside == beside);
+        let same = bare.iter().find(|b| {
+            (&b.system, &b.links, &b.chain, &b.workload)
+                == (&case.system, &case.links, &case.chain, &case.workload)
+                && b.beside == beside
+        });
         case.comparisons.extend(same.map(|b| Comparison {
             metric: case.figure,
             to: b.id.clone(),

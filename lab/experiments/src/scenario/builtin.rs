@@ -21,8 +21,8 @@ macro_rules! files {
 pub fn builtin() -> &'static [Builtin] {
     files![
         "headline", "basics", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11",
-        "W12", "W13", "W14", "S1", "S2", "S3", "S4", "S5", "S6", "S7", "B1", "B1C", "B2", "B3",
-        "F", "K1", "K2", "K3", "refsys",
+        "W12", "W13", "W14", "S1", "S2", "S3", "S4", "S5", "S6", "S7", "B1", "B1C", "B2", "B2C",
+        "B3", "F", "K1", "K2", "K3", "refsys",
     ]
 }
 

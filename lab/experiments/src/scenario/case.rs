@@ -75,8 +75,9 @@ pub struct CaseSpec {
     /// in milliseconds (0).
     #[schemars(range(min = 0.0, max = 500.0))]
     pub delay_ms: Option<f64>,
-    /// Place of the ends, at reach host: `bare`, in one `container`, or in `containers`, one each
-    /// (bare). Also one each in `containers_in_pod`, with a common `/dev/shm`, or in
+    /// Place of the processes of links, of chains and of the workload `chain`, at reach host:
+    /// `bare`, in one `container`, or in `containers`, one each (bare). For links and chains also
+    /// one each in `containers_in_pod`, with a common `/dev/shm`, or in
     /// `containers_without_futex_waitv`. Containers need root and Podman.
     pub deployment: Option<DeploymentSpec>,
     /// One subscriber of each link that is preferred to everybody else.

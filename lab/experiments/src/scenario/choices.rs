@@ -113,6 +113,20 @@ words! {
         ContainersWithoutFutexWaitv
     }
 }
+
+impl DeploymentSpec {
+    /// Returns the name for cells and tables.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Container => "one container",
+            Self::Containers => "a container each",
+            Self::ContainersInPod => "a container each, in a pod",
+            Self::ContainersWithoutFutexWaitv => "a container each without futex_waitv",
+        }
+    }
+}
+
 words! {
     /// Access of a reader to a payload.
     TakeSpec => Take {

@@ -160,6 +160,8 @@ pub struct Published {
     pub reach: Option<ReachSpec>,
     /// Reliability of the links, where the case has both.
     pub reliability: Option<ReliabilitySpec>,
+    /// Place of the processes, where the case has several.
+    pub deployment: Option<DeploymentSpec>,
     /// Figure (transport), or a quantity of a workload.
     #[serde(default)]
     pub figure: Option<String>,

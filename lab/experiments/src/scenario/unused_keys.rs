@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Keys of a case that apply to a chain.
-const OF_CHAINS: [&str; 9] = [
+const OF_CHAINS: [&str; 10] = [
     "rate_hz",
     "reach",
     "cpus",
@@ -14,6 +14,7 @@ const OF_CHAINS: [&str; 9] = [
     "reliability",
     "depth",
     "priority",
+    "deployment",
     "driveline_edges",
     "systems",
 ];
@@ -36,7 +37,7 @@ pub(super) const OF_LINKS: [&str; 13] = [
 /// Keys of a case with `measure`.
 pub(super) const OF_MEASURES: [&str; 5] = ["measure", "size", "priority", "cpus", "systems"];
 /// Keys that a case with a workload sets for itself.
-pub(super) const OF_WORKLOADS: [&str; 2] = ["workload", "systems"];
+pub(super) const OF_WORKLOADS: [&str; 3] = ["workload", "deployment", "systems"];
 
 /// Returns the keys that a part of a scenario sets.
 fn said(part: &impl Serialize) -> Vec<String> {

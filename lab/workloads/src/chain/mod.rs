@@ -3,13 +3,16 @@
 //! such a vehicle.
 //!
 //! Driveline's own launcher runs the modules from a graph file that is made for the run: all in one
-//! process, or a process for each module. Other ways of running modules would be other launchers of
-//! the same file.
+//! process, or a process for each module; these processes also in one container, or in a container
+//! each. A peer's program runs the 17 callbacks, too, a process for each module; then the other
+//! nodes are still Driveline's.
 //!
 //! An instance of the chain is a scan of the lidar that reached the end: the first command that
 //! descends from it. Driveline's headers split its age into idle, communication and computation.
 
 mod component;
+mod deployed;
+mod on_peer;
 mod plan;
 mod table;
 
@@ -18,14 +21,17 @@ pub(crate) use plan::text;
 
 use crate::command_line::{HOST, WORKLOAD_COMMAND};
 use crate::experiment::Experiment;
-use crate::job::WorkloadJob;
+use crate::job::{WorkloadJob, WorkloadPeer};
 use crate::record::Window;
 use crate::usage::Watcher;
 use crate::work::Crunch;
 use anyhow::{Context, Result, bail, ensure};
 use component::Instance;
+use deployed::Deployed;
 use driveline::types::MonotonicNs;
+use driveline_bench::deployment::{self as bench, SupervisorUse};
 use driveline_bench::observations::{Observations, Point, Quantity};
+use driveline_deploy::Mode;
 use driveline_graph::descriptor::ComponentClass;
 use driveline_graph::{Colour, DescribeError, LoadOptions, OnExhausted, load};
 use driveline_runtime::account::Record;
@@ -87,6 +93,18 @@ impl Chain {
     }
 }
 
+/// Returns the assignment of modules to containers; `None` without containers.
+fn mode(deployment: bench::Deployment) -> Result<Option<Mode>> {
+    Ok(match deployment {
+        bench::Deployment::Bare => None,
+        bench::Deployment::Container => Some(Mode::One),
+        bench::Deployment::Containers => Some(Mode::Each),
+        bench::Deployment::ContainersInPod | bench::Deployment::ContainersWithoutFutexWaitv => {
+            bail!("the workload chain runs in one `container`, or in `containers`")
+        }
+    })
+}
+
 pub(crate) fn classes(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
     Ok(Builtin.classes())
 }
@@ -115,6 +133,16 @@ impl Experiment for Chain {
         Ok(())
     }
 
+    fn verify_deployment(&self, deployment: bench::Deployment) -> Result<()> {
+        mode(deployment)?;
+        ensure!(
+            deployment.is_bare() || self.deployment == Deployment::ProcessPerModule,
+            "containers hold a process for each module: add the parameter `deployment: \
+             process_per_module`, or leave the containers out"
+        );
+        Ok(())
+    }
+
     fn run(&self, job: &WorkloadJob) -> Result<Observations> {
         let unit = Crunch::calibrated(UNIT)?;
         let plan = Plan::new(self, job.seed);
@@ -122,7 +150,12 @@ impl Experiment for Chain {
             ["graph.yaml", "components", "instances"].map(|name| job.raw_dir.join(name));
         std::fs::write(&library, "")
             .context("cannot write into the directory for the observations")?;
-        let text = plan::text(&plan.graph(self, unit, &library, &account))?;
+        let mode = mode(job.deployment)?;
+        let mut graph = plan.graph(self, unit, &library, &account);
+        if mode.is_some() {
+            deployed::mount(&mut graph, &library, &account)?;
+        }
+        let text = plan::text(&graph)?;
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let loaded = load(&file, &LoadOptions::new(&classes));
         let Some(mut graph) = loaded.graph else {
@@ -133,18 +166,20 @@ impl Experiment for Chain {
         };
         // Without one of its modules, the chain would measure something else.
         graph.modules.iter_mut().for_each(|m| m.restart.on_exhausted = Some(OnExhausted::Stop));
+        let deployed = mode.map(|mode| Deployed::new(&graph, mode, &job.raw_dir)).transpose()?;
         let options = LaunchOptions {
+            placement: deployed.as_ref().map(Deployed::placement),
             // A run with unmatched endpoints after this time is invalid.
             matched_within: Duration::from_secs(60),
             host_arguments: vec![WORKLOAD_COMMAND.into(), HOST.into()],
             ..LaunchOptions::new(
                 std::env::current_exe().context("cannot find the running program")?,
-                job.domain_dir.clone(),
+                deployed.as_ref().map_or_else(|| job.domain_dir.clone(), Deployed::domain),
             )
         };
         let (interrupt, interrupter) =
             Interrupt::by_hand().context("cannot make what ends the run")?;
-        let mut observer = Observer::new(job, interrupter);
+        let mut observer = Observer::new(job, deployed.as_ref(), interrupter);
         let outcome = run(&graph, &options, &interrupt, &mut observer)?;
         match outcome.end {
             End::Interrupted => {}
@@ -173,10 +208,20 @@ impl Experiment for Chain {
         counters.insert("planned work ns per second".into(), (plan.load() * 1e9) as u64);
         Ok(o.observations)
     }
+
+    fn run_on(&self, peer: &WorkloadPeer, job: &WorkloadJob) -> Result<Observations> {
+        ensure!(
+            job.deployment.is_bare() && self.deployment == Deployment::ProcessPerModule,
+            "a peer runs a process for each module of the chain, without containers"
+        );
+        on_peer::run_on(self, peer, job)
+    }
 }
 
 /// Records messages of the launcher, and ends the run when its time is up.
-struct Observer {
+struct Observer<'a> {
+    deployed: Option<&'a Deployed>,
+    supervisors: Option<SupervisorUse>,
     warm_up: Duration,
     duration: Duration,
     interrupter: Interrupter,
@@ -196,9 +241,11 @@ struct Observed {
     started_ns: u64,
 }
 
-impl Observer {
-    fn new(job: &WorkloadJob, interrupter: Interrupter) -> Self {
+impl<'a> Observer<'a> {
+    fn new(job: &WorkloadJob, deployed: Option<&'a Deployed>, interrupter: Interrupter) -> Self {
         Self {
+            deployed,
+            supervisors: None,
             warm_up: job.warm_up(),
             duration: job.duration(),
             interrupter,
@@ -227,7 +274,7 @@ impl Observer {
     }
 }
 
-impl Sink for Observer {
+impl Sink for Observer<'_> {
     fn output(&mut self, module: &str, _: Stream, line: &str) {
         // The last few lines show why something failed.
         if self.said.len() >= 20 {
@@ -262,6 +309,10 @@ impl Sink for Observer {
                     Quantity::StartUp,
                     [Point { time_ns: now, value: now - self.started_ns }],
                 );
+                if let Some(deployed) = self.deployed {
+                    self.processes = deployed.processes();
+                    self.supervisors = Some(deployed.supervisors());
+                }
                 let window = Window::after(self.warm_up, self.duration);
                 match Watcher::start(self.processes.clone(), window) {
                     Ok(watcher) => self.watching = Some((window, watcher)),
@@ -278,6 +329,10 @@ impl Sink for Observer {
             .as_ref()
             .is_some_and(|(window, _)| MonotonicNs::now().0 >= window.until_ns);
         if over && !std::mem::replace(&mut self.interrupted, true) {
+            // Before their containers end.
+            if let Some(supervisors) = self.supervisors.take() {
+                supervisors.report(&mut self.observations);
+            }
             self.interrupter.interrupt();
         }
     }

@@ -33,10 +33,10 @@ pub(super) struct Node {
     class: &'static str,
     /// Nominal rate of its callback.
     pub(super) rate_hz: f64,
-    period: Option<Duration>,
+    pub(super) period: Option<Duration>,
     pub(super) input: Option<String>,
     pub(super) output: String,
-    bytes: u32,
+    pub(super) bytes: u32,
     pub(super) work: Duration,
 }
 
@@ -57,6 +57,12 @@ impl Plan {
             &mut Random::new(seed, "background"),
         ));
         Self { nodes }
+    }
+
+    /// Returns the chain, and the other nodes. They have no topics in common.
+    pub(super) fn parted(&self) -> (Self, Self) {
+        let (chain, others) = self.nodes.split_at(self.nodes.len().min(1 + CHAIN.len()));
+        (Self { nodes: chain.to_vec() }, Self { nodes: others.to_vec() })
     }
 
     /// Returns the number of CPUs that it uses.

@@ -5,13 +5,12 @@
 use crate::children::{Children, PATIENCE};
 use crate::job::{WorkloadJob, WorkloadPeer};
 use crate::orders::Order;
+use crate::peer_part::{Line, part};
 use crate::record::Window;
 use crate::schedule::Schedule;
 use crate::usage::Watcher;
 use anyhow::Result;
-use driveline_bench::harness::{
-    Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, Take, Wait,
-};
+use driveline_bench::harness::{Pace, Role};
 use driveline_bench::observations::Observations;
 use serde::Serialize;
 
@@ -21,15 +20,6 @@ pub(super) struct Fusing<T> {
     pub(super) topics: Vec<String>,
     pub(super) trigger: T,
     pub(super) queue: u32,
-}
-
-/// Job of a part, with its further fields.
-#[derive(Serialize)]
-struct Line<T> {
-    #[serde(flatten)]
-    job: Job,
-    #[serde(flatten)]
-    more: T,
 }
 
 /// Runs it: a schedule for each topic, samples of `size` bytes. `window` is called when all parts
@@ -42,32 +32,7 @@ pub(super) fn run<T: Serialize>(
     job: &WorkloadJob,
     window: impl Fn() -> Window,
 ) -> Result<Observations> {
-    let part = |role, topic: &str, pace| Job {
-        protocol: PROTOCOL,
-        role,
-        system: peer.system.clone(),
-        reach: Reach::Host,
-        domain_dir: job.domain_dir.clone(),
-        topic: topic.to_owned(),
-        size,
-        wait: Wait::Block,
-        take: Take::Borrow,
-        payload: Payload::Untouched,
-        pace,
-        warm_up: 0,
-        messages: 0,
-        depth: 1,
-        reliability: Reliability::BestEffort,
-        subscribers: 1,
-        index: 0,
-        publisher_cpu: None,
-        subscriber_cpus: Vec::new(),
-        priority: 0,
-        processing_us: 0,
-        answer_timeout_ms: 10_000,
-        lose_every: 0,
-        raw_dir: job.raw_dir.clone(),
-    };
+    let part = |role, topic: &str, pace| part(peer, job, role, topic, size, pace);
     let program = &peer.program;
     let mut children = Children::new(job)?;
     let mut keeper = None;

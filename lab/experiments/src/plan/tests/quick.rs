@@ -13,7 +13,7 @@ const CAPABILITIES: &str = include_str!("../../../../bench/tests/capabilities.js
 const FEW: &[(&str, &str, &str)] = &[
     ("W6", "equal periods, first channel", "ROS 1 fuses by time only"),
     ("W6", "slowest first, approximate", "of the peers ROS 1 alone fuses"),
-    ("B3", "", "a graph of Driveline"),
+    ("B3", "", "of the peers Cyclone DDS alone runs its callbacks"),
     ("K3", "", "a graph of Driveline"),
     ("refsys", "", "a graph of Driveline"),
     ("K2", "T3 ", "a graph of Driveline"),
