@@ -100,6 +100,8 @@ LONG = ("processes", "coordinated_omission", "cli", "launch", "found", "last_num
 # Test programs that need other middleware.
 VENDORS = ("ros2_client", "ros2_client_services", "vendors")
 PEERS_TESTS = ("chain", "conformance")
+# Experiments on edges of other middleware with real work, and S7, which needs PCL.
+OF_WORKS = ("W9", "S7", "B2", "B2C")
 PEERS_FEATURES = ("--features", "driveline-bench/peers-test,driveline-workloads/peers-test")
 
 
@@ -633,8 +635,7 @@ STEPS = [
                 "--all-targets",
             )
             + ["--", "-D", "warnings"],
-            # Experiments on edges of other middleware, and S7, which needs PCL.
-            ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W9", "S7", "B2"],
+            ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), *OF_WORKS],
         ],
         "tests",
         {

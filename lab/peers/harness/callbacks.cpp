@@ -122,9 +122,9 @@ public:
             communication.add(p.publish_time_ns, p.communication_ns);
             computation.add(p.publish_time_ns, p.computation_ns);
         }
-        const auto in_window =
-            std::count_if(reached_.begin(), reached_.end(),
-                          [&](const Past& p) { return window.contains(p.publish_time_ns); });
+        const auto in_window = std::count_if(reached_.begin(), reached_.end(), [&](const Past& p) {
+            return window.contains(p.publish_time_ns);
+        });
         counters["instances"] = in_window;
         counters["scans that reached the end"] = reached_.size();
         series.push_back(latency.write(job, "chain", "latency", 0));
@@ -150,8 +150,9 @@ private:
                 throw std::runtime_error("a message came that no callback of this run sent");
             Parts parts;
             std::memcpy(parts.data(), payload.data() + message_head_size, sizeof parts);
-            newest_ = {head->origin, head->source_time_ns, head->publish_time_ns,
-                       parts[0],     parts[1],             parts[2]};
+            newest_ = {
+                head->origin, head->source_time_ns, head->publish_time_ns, parts[0], parts[1],
+                parts[2]};
             has_come = true;
             receiver_->release();
         }
@@ -171,8 +172,10 @@ private:
             // Messages are real: their memory is written.
             std::fill(payload.begin(), payload.end(), std::byte{1});
             own.publish_time_ns = now_ns();
-            if (described_.input.empty()) own.scan_time_ns = own.publish_time_ns;
-            else if (own.scan != 0) own.computation_ns += own.publish_time_ns - start;
+            if (described_.input.empty())
+                own.scan_time_ns = own.publish_time_ns;
+            else if (own.scan != 0)
+                own.computation_ns += own.publish_time_ns - start;
             write_message_head(payload, {false, ++number_, own.scan, own.scan_time_ns,
                                          own.publish_time_ns, payload.size()});
             const Parts parts{own.idle_ns, own.communication_ns, own.computation_ns};
