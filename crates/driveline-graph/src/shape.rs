@@ -75,8 +75,8 @@ struct Checker<'a> {
 /// Visitor of the schema's objects, with the keys that lead to them.
 type Look<'l, 'a> = dyn FnMut(&[&'a str], &'a serde_json::Map<String, Json>) + 'l;
 
-/// Names in DDS and ROS 2 of keys with another name here: a key of the same mapping, the foreign
-/// name, and the name to write.
+/// Names that DDS and ROS 2 use for keys that have another name here. Each entry: the foreign name,
+/// the key of this mapping that replaces it, and the help text.
 const NAMES_OF_OTHERS: [(&str, &str, &str); 5] = [
     (
         "history",
@@ -100,7 +100,7 @@ impl<'a> Checker<'a> {
         self.found.push(Finding { span, message, help });
     }
 
-    /// Returns ` in \`a.b\``, or an empty text at the top.
+    /// Returns ` in \`a.b\``, or ` at the top of the file`.
     fn here(&self) -> String {
         if self.path.is_empty() {
             " at the top of the file".into()

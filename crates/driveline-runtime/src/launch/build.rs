@@ -47,7 +47,8 @@ impl Build {
         understood.ok_or_else(|| "it does not know `--version`".to_owned())
     }
 
-    /// The end of `driveline-gateway-zenoh 0.1.0 (bca2aff678)`.
+    /// Parses version and commit from the output of `--version`, such as `driveline-gateway-zenoh
+    /// 0.1.0 (bca2aff678)`. `None`: the line has another form.
     fn read(line: &str) -> Option<Self> {
         let (_, version, commit) = match line.split(' ').collect::<Vec<_>>()[..] {
             [name, version, commit] if line.len() <= MAX_LEN => (name, version, commit),

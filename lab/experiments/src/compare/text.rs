@@ -15,8 +15,9 @@ pub(super) fn method(rows: &[Difference], made: usize) -> String {
     let streams = match rows.iter().any(|r| r.by == Criterion::Goodput) {
         true => format!(
             "Of a stream a round has one goodput, of which more is faster; goodputs less than {} \
-             apart count as equal. A floor passes no payload on, and so has \
-             no goodput: that of a stream is never reported `{MACHINE_CHANGED}`. ",
+             apart count as equal. A floor passes no payload on, so it has no \
+             goodput. Therefore a difference in goodput is never reported as \
+             `{MACHINE_CHANGED}`. ",
             equal_goodput()
         ),
         false => String::new(),
@@ -28,9 +29,9 @@ pub(super) fn method(rows: &[Difference], made: usize) -> String {
          correction over all {made} comparisons. The test rests on \
          rounds: each has one percentile of its own. {streams}A percentile of few samples lies \
          nearer to the middle, so p99 is tested only where every round has {} samples, \
-         or all rounds of both have about equally many. Where the floor with which a row is \
-         compared changed as well (by a verdict of its own, in the same \
-         direction, and within the row's interval), what changed is the machine. {}",
+         or all rounds of both have about equally many. If the floor with which a row is \
+         compared has the same verdict, and the floor's ratio lies in the row's 95 % interval, \
+         then the machine changed. {}",
         SIGNIFICANCE * 100.0,
         Rank::P99.needs,
         costs::method()

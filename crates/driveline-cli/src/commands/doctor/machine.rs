@@ -197,8 +197,9 @@ fn container(files: &Files) -> Check {
     match kind {
         None => Check::new("container", "none found"),
         Some(kind) => Check::new("container", kind).note(
-            "modules in several containers need a common domain directory and PID namespace or \
-             user; real-time priorities need `--cap-add SYS_NICE` or `--ulimit rtprio=99`",
+            "modules in several containers need a common domain directory; if their users \
+             differ, topics need `access` for the other user; real-time priorities need \
+             `--cap-add SYS_NICE` or `--ulimit rtprio=99`",
         ),
     }
 }
@@ -212,7 +213,8 @@ fn cgroup(files: &Files) -> Check {
     let root = Path::new("sys/fs/cgroup");
     let own = root.join(path.trim_start_matches('/'));
     let (mut quota, mut memory) = (None, None);
-    // Inside a container the path may not be below its own mount; the root is.
+    // Inside a container, the path possibly does not exist below the container's mount of
+    // /sys/fs/cgroup. The root of that mount always exists.
     for directory in own.ancestors().chain([root]).take_while(|d| d.starts_with(root)) {
         let line = |name: &str| files.line(&directory.join(name).to_string_lossy());
         if let Some((used, period)) = line("cpu.max").and_then(|text| {

@@ -34,8 +34,8 @@ struct Kept {
 
 struct DdsAsking {
     shared: Arc<Shared>,
-    /// Queue of the writing thread. Callers do not write themselves: a caller may be a thread that
-    /// receives everything of the other profile. `None` when the end stops.
+    /// Queue of the writing thread. Callers do not write themselves: a caller may be the thread
+    /// that receives everything from nodes on rmw_zenoh. `None` when the end stops.
     queue: Option<SyncSender<Kept>>,
     threads: Vec<JoinHandle<()>>,
 }
