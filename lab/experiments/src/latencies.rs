@@ -40,7 +40,7 @@ pub(crate) enum Column {
     Problem(Problem),
     /// Samples of a case that does not count deliveries: those that were due.
     Due,
-    /// Those of them that did not come.
+    /// The due samples of such a case that were lost.
     NotCome,
     /// Valid runs.
     Runs,
