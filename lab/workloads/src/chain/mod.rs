@@ -33,7 +33,8 @@ use driveline_bench::deployment::{self as bench, SupervisorUse};
 use driveline_bench::observations::{Observations, Point, Quantity};
 use driveline_deploy::Mode;
 use driveline_graph::descriptor::ComponentClass;
-use driveline_graph::{Colour, DescribeError, LoadOptions, OnExhausted, load};
+use driveline_graph::model::GraphFile;
+use driveline_graph::{Colour, DescribeError, LoadOptions, OnExhausted, ResolvedGraph, load};
 use driveline_runtime::account::Record;
 use driveline_runtime::component::ComponentLibrary;
 use driveline_runtime::launch::{
@@ -91,6 +92,22 @@ impl Chain {
     fn cpus(&self) -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
+}
+
+/// Writes a graph into a file, and reads it as a launcher does. The end of a module ends its run:
+/// without one of its modules, the chain would measure something else.
+fn resolved(graph: &GraphFile, file: &Path) -> Result<ResolvedGraph> {
+    std::fs::write(file, plan::text(graph)?)
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    let loaded = load(file, &LoadOptions::new(&classes));
+    let Some(mut graph) = loaded.graph else {
+        bail!(
+            "the graph that was made for this run has errors: {}",
+            loaded.diagnostics.render(Colour::No)
+        );
+    };
+    graph.modules.iter_mut().for_each(|m| m.restart.on_exhausted = Some(OnExhausted::Stop));
+    Ok(graph)
 }
 
 /// Returns the assignment of modules to containers; `None` without containers.
@@ -155,17 +172,7 @@ impl Experiment for Chain {
         if mode.is_some() {
             deployed::mount(&mut graph, &library, &account)?;
         }
-        let text = plan::text(&graph)?;
-        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
-        let loaded = load(&file, &LoadOptions::new(&classes));
-        let Some(mut graph) = loaded.graph else {
-            bail!(
-                "the graph that was made for this run has errors: {}",
-                loaded.diagnostics.render(Colour::No)
-            );
-        };
-        // Without one of its modules, the chain would measure something else.
-        graph.modules.iter_mut().for_each(|m| m.restart.on_exhausted = Some(OnExhausted::Stop));
+        let graph = resolved(&graph, &file)?;
         let deployed = mode.map(|mode| Deployed::new(&graph, mode, &job.raw_dir)).transpose()?;
         let options = LaunchOptions {
             placement: deployed.as_ref().map(Deployed::placement),

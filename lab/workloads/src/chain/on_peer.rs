@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline::types::MonotonicNs;
 use driveline_bench::harness::{Pace, Role};
 use driveline_bench::observations::{Observations, Point, Quantity};
-use driveline_graph::{Colour, LoadOptions, OnExhausted, ResolvedGraph, load};
+use driveline_graph::ResolvedGraph;
 use driveline_runtime::account::Record;
 use driveline_runtime::launch::{
     End, Event, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run,
@@ -111,17 +111,7 @@ fn graph_of(others: &Plan, with: &Chain, unit: Crunch, job: &WorkloadJob) -> Res
     let [file, library, account] =
         ["graph.yaml", "components", "instances"].map(|name| job.raw_dir.join(name));
     std::fs::write(&library, "").context("cannot write into the directory for the observations")?;
-    let text = super::plan::text(&others.graph(with, unit, &library, &account))?;
-    std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
-    let loaded = load(&file, &LoadOptions::new(&super::classes));
-    let Some(mut graph) = loaded.graph else {
-        bail!(
-            "the graph that was made for this run has errors: {}",
-            loaded.diagnostics.render(Colour::No)
-        );
-    };
-    graph.modules.iter_mut().for_each(|m| m.restart.on_exhausted = Some(OnExhausted::Stop));
-    Ok(graph)
+    super::resolved(&others.graph(with, unit, &library, &account), &file)
 }
 
 /// Runs the modules of the chain to the end of the measured time. `others`: processes of the other
