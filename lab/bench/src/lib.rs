@@ -30,6 +30,7 @@ mod left_out;
 pub mod machine;
 mod metric;
 pub mod observations;
+mod orphans;
 mod own_tool;
 mod peer;
 pub mod peers;
@@ -45,6 +46,7 @@ pub use account::{Account, Sample};
 pub use ending::{Ending, UsageError, exit_code_of};
 pub use left_out::LeftOut;
 pub use metric::{Comparison, Metric};
+pub use orphans::{adopt_orphans, wait_for_orphans};
 pub use own_tool::{Agreement, TOLERANCE, Verdict};
 pub use peer::{
     MIN_FILLED, MIN_SIZE, Middleware, PEER_COMMAND, Received, Receiver, RunStage, Sender,

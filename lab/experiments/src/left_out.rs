@@ -41,13 +41,12 @@ impl LeftOutLines {
 
     /// Returns the lines of one experiment.
     pub(crate) fn own(&self, list: &[LeftOut]) -> Vec<String> {
-        list.iter().filter(|l| !l.is_among(&self.shared) && !self.is_counted(l)).map(line).collect()
+        lines(list.iter().filter(|l| !l.is_among(&self.shared) && !self.is_counted(l)))
     }
 
     /// Returns the lines for all experiments.
     pub(crate) fn together(&self) -> Vec<String> {
-        let mut lines: Vec<String> =
-            self.shared.iter().filter(|l| !self.is_counted(l)).map(line).collect();
+        let mut lines = lines(self.shared.iter().filter(|l| !self.is_counted(l)));
         if !self.peers.is_empty() {
             let names: Vec<&str> = self.peers.iter().map(|(what, _)| what.as_str()).collect();
             let built = match self.peers.iter().filter(|(_, built)| *built).count() {
@@ -76,13 +75,30 @@ impl LeftOutLines {
     }
 }
 
-fn line(left: &LeftOut) -> String {
-    format!("{}: {}", left.what, left.rendered())
+/// Returns a line for each reason, with the names of all that are left out for it.
+fn lines<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Vec<String> {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for left in all {
+        let reason = left.rendered();
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(&left.what),
+            None => reasons.push((reason, vec![&left.what])),
+        }
+    }
+    reasons.iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_out_for_the_same_reason_shares_a_line() {
+        let pod = |name| LeftOut::new(name, "needs a pod");
+        let list = [pod("a"), LeftOut::new("b", "too slow"), pod("c")];
+        let lines = LeftOutLines::of([("B1C", list.as_slice())].into_iter());
+        assert_eq!(lines.own(&list), ["a, c: needs a pod", "b: too slow"]);
+    }
 
     #[test]
     fn many_peers_that_are_missing_are_one_line_and_what_else_is_missing_has_its_own() {
@@ -102,10 +118,7 @@ mod tests {
             (
                 2,
                 vec!["floor: there is none"],
-                vec![
-                    "p0: not installed: make peers (in W1; W2)",
-                    "p1: not installed: make peers (in W1; W2)",
-                ],
+                vec!["p0, p1: not installed: make peers (in W1; W2)"],
             ),
             (
                 3,

@@ -33,6 +33,9 @@ use std::time::Duration;
 
 /// A day, in seconds: a longer measurement asks for confirmation first.
 const LONG_S: f64 = 24.0 * 3600.0;
+/// Time for which a run waits for processes that its ends leave behind. The supervisors of removed
+/// containers end within milliseconds.
+const ORPHANS_END: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -480,6 +483,7 @@ fn make_runs(mut archive: Archive, program: &Program, interrupted: &AtomicBool) 
     let gateway = gateway(&archive.manifest.experiments)?.map(|g| g.program);
     let runner = Runner { program, peers: &selection, interrupted, gateway };
     let scratch = bench::Scratch::new()?;
+    bench::adopt_orphans().context("cannot count the processor time of containers")?;
     let mut progress = Progress::new(&archive);
     for e in &archive.manifest.experiments {
         let id = &e.scenario.id;
@@ -524,6 +528,8 @@ fn one_run(
     let started = MonotonicNs::now();
     let outcome = run_case(runner, case, seed.wrapping_add(round), cpus, dir.path());
     let took_ns = MonotonicNs::now().0.saturating_sub(started.0);
+    // Their processor time counts as that of this process once it has waited for them.
+    bench::wait_for_orphans(ORPHANS_END);
     let disturbance = (Ticks::now() - ticks).shares();
     let mut run = Run {
         round,

@@ -211,7 +211,8 @@ impl Archive {
             match read(&path) {
                 Ok(text) => {
                     let read = || -> Result<Run> {
-                        // Written by the ends, or by the author of the archive.
+                        // Programs of other authors may have written these texts. They are
+                        // printed later.
                         let run: Run = plain_json(&text)?;
                         ensure!(run.round == round, "it is the account of round {}", run.round);
                         accounts::check(case, &run)?;

@@ -12,7 +12,8 @@ pub(super) fn is_real(p: Option<f64>) -> bool {
     p.is_some_and(|p| p < SIGNIFICANCE)
 }
 
-/// Returns true if B is larger, if the difference is real. `same` is the value without a change.
+/// For a real difference, returns true if B is larger and false if B is smaller; otherwise `None`.
+/// `same` is the value of `change` when nothing has changed: 1 for a ratio, 0 for a difference.
 pub(super) fn holm_verdict(change: Option<&Interval>, p: Option<f64>, same: f64) -> Option<bool> {
     let i = change.filter(|_| is_real(p))?;
     (i.low > same || i.high < same).then_some(i.low > same)
@@ -47,7 +48,8 @@ pub(super) fn welch_at_least(a: &[f64], b: &[f64], least: (f64, f64)) -> Option<
     Some((2.0 * distribution.cdf(-t.abs())).min(1.0))
 }
 
-/// Returns Holm's step-down correction; untested values are left out.
+/// Returns Holm's step-down correction of each probability. `None` stays `None` and does not count
+/// as a test.
 pub(super) fn holm(chances: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(usize, f64)> =
         chances.iter().enumerate().filter_map(|(i, p)| p.map(|p| (i, p))).collect();
