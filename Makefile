@@ -42,8 +42,7 @@ test-gateways: ## test the gateways to other hosts and to ROS 2; builds Zenoh an
 test-containers: ## test modules in containers: rights, restarts, images; installs podman, needs root, uses a storage of its own
 	@tools/setup.sh containers
 	@python3 tools/python_packages.py tools/packages/containers_python.txt build/python_containers
-	cargo build --locked -p driveline-cli -p driveline-capi -p driveline-runtime --bin driveline --bin driveline-host --bin driveline-test-host --lib
-	cargo build --locked -p driveline-lab --bin driveline-bench
+	cargo build --locked --workspace --lib --bins --tests --examples
 	@python3 tools/test_containers.py $(ONLY)
 
 measure: ## run long tests that judge durations: outages, slow links, other middleware; ROUNDS=3; for a release, not for a landing

@@ -14,6 +14,13 @@ set(DRIVELINE_CARGO_TARGET_DIR "${default_cargo_target_dir}" CACHE
     PATH "Where cargo builds; shared by all CMake builds")
 set(DRIVELINE_CARGO_PROFILE release CACHE
     STRING "How cargo builds: release, or dev for what is tested and not measured")
+# With the same packages and targets, dependencies have the same features, and cargo does not build
+# them twice: `make peers` builds the same packages, and the Rust tests need all that dev builds.
+if(DRIVELINE_CARGO_PROFILE STREQUAL "dev")
+    set(cargo_targets --workspace --lib --bins --tests --examples)
+else()
+    set(cargo_targets -p driveline-capi -p driveline-cli)
+endif()
 # The one profile whose directory has another name.
 string(REGEX REPLACE "^dev$" "debug" cargo_profile_dir "${DRIVELINE_CARGO_PROFILE}")
 set(cargo_out "${DRIVELINE_CARGO_TARGET_DIR}/${cargo_profile_dir}")
@@ -26,11 +33,9 @@ set(DRIVELINE_TOOL "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline")
 set(DRIVELINE_HOST "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/driveline-host")
 file(MAKE_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 
-# `make peers` builds the same packages, so that both have the same features.
 add_custom_target(driveline_core_build ALL
     COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${DRIVELINE_CARGO_TARGET_DIR}"
-            "${CARGO}" build --profile "${DRIVELINE_CARGO_PROFILE}" --locked -p driveline-capi
-            -p driveline-cli
+            "${CARGO}" build --profile "${DRIVELINE_CARGO_PROFILE}" --locked ${cargo_targets}
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/libdriveline.so"
         "${DRIVELINE_CORE_LIBRARY}"
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/driveline"

@@ -6,7 +6,8 @@ target_compile_options(driveline_warnings INTERFACE
     -Wold-style-cast)
 
 if(DRIVELINE_SANITIZE)
+    # -g1: line numbers are enough for reports of sanitizers, and -g takes half as long again.
     add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all
-        -fno-omit-frame-pointer -g)
+        -fno-omit-frame-pointer -g1)
     add_link_options(-fsanitize=address,undefined)
 endif()

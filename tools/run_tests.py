@@ -17,7 +17,6 @@ Without names, all steps of the suite run.
 import os
 import queue
 import re
-import resource
 import shlex
 import shutil
 import subprocess
@@ -26,7 +25,8 @@ import tempfile
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import leftovers
@@ -118,18 +118,29 @@ MEASURED = []
 TESTS, STEP_SECONDS = [], []
 
 
-def run_job(job, failures, write, step, messages=None):
-    """Runs one command. Returns (exit status, tally).
+@dataclass
+class Result:
+    """The result of a command."""
 
-    Its output goes to `write` and to `failures`, line by line. With a file `messages`, its standard
-    output goes there instead.
+    status: int = 0
+    tally: Tally = field(default_factory=Tally)
+    failures: Failures = field(default_factory=Failures)
+    # Processor time, in seconds, of the command and all commands that it waited for. It shows
+    # whether a step builds, which another machine does faster, or waits.
+    worked_s: float = 0.0
+
+
+def run_job(job, write, step, messages=None):
+    """Runs one command. Returns its result.
+
+    Its output goes to `write` line by line. With a file `messages`, its standard output goes there
+    instead.
     """
-    tally, timed, started = Tally(), Timed(job.command), time.monotonic()
+    result, timed, started = Result(), Timed(job.command), time.monotonic()
 
     def read(line):
-        nonlocal tally
-        tally += count(line)
-        failures.feed(line)
+        result.tally += count(line)
+        result.failures.feed(line)
         timed.feed(line)
         SKIPPED.extend(filter(None, [skipped(line, job.command)]))
         MEASURED.extend(filter(None, [measured.read(line)]))
@@ -151,23 +162,25 @@ def run_job(job, failures, write, step, messages=None):
         )
     except OSError as e:
         say(f"error: cannot start {job.command[0]}: {e.strerror}; run `make setup`")
-        return 127, tally
+        result.status = 127
+        return result
     with process:
         for raw in process.stderr if messages else process.stdout:
             write(raw)
             read(raw.decode(errors="replace").rstrip("\r\n"))
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = result.status = os.waitstatus_to_exitcode(status)
+        result.worked_s = used.ru_utime + used.ru_stime
     # 101: the program has printed its failed tests.
-    if job.title and process.returncode not in (0, 101):
+    if job.title and result.status not in (0, 101):
         ended = (
-            f"exit status: {process.returncode}"
-            if process.returncode > 0
-            else f"signal: {-process.returncode}"
+            f"exit status: {result.status}" if result.status > 0 else f"signal: {-result.status}"
         )
         say(f"  process didn't exit successfully: `{shlex.join(job.command)}` ({ended})")
-        tally += Tally(0, 1)
+        result.tally += Tally(0, 1)
     timed.end(time.monotonic() - started)
     TESTS.extend((f"{step}: {name}", seconds) for name, seconds in timed.seconds)
-    return process.returncode, tally
+    return result
 
 
 def pass_through(raw):
@@ -175,26 +188,30 @@ def pass_through(raw):
     sys.stdout.flush()
 
 
-def build_programs(step, command):
+def say_to(write, line):
+    """Writes one line of text."""
+    write(f"{line}\n".encode())
+
+
+def build_programs(step, command, write):
     """Builds the test programs of a command of cargo test.
 
-    Returns (programs, None), or ([], result of the failed build).
+    Returns (programs, result of the build); no programs if the build has failed.
     """
-    failures = Failures()
     cargo, words = split(command)
     with tempfile.TemporaryFile() as messages:
         build = [*cargo, "--no-run", "--message-format=json-render-diagnostics"]
         build = Program(step.name, build, environment=step.environment)
-        status, tally = run_job(build, failures, pass_through, step.name, messages)
-        if status:
-            return [], (status, tally, failures)
+        built = run_job(build, write, step.name, messages)
+        if built.status:
+            return [], built
         messages.seek(0)
         output = messages.read().decode()
     programs = sorted(programs_of_cargo(step, command, output), key=lambda p: not is_long(p))
     if has_documentation(command):
         examples = [*cargo, "--doc", *(["--", *words] if words else [])]
         programs.append(Program(step.name, examples, environment=step.environment))
-    return programs, None
+    return programs, built
 
 
 def is_long(program):
@@ -202,38 +219,33 @@ def is_long(program):
     return Path(program.command[0]).name.rpartition("-")[0] in LONG
 
 
-def run_commands(step, commands):
-    """Runs commands of a step at the same time. Returns for each (exit status, tally, failures).
+def run_commands(step, commands, write):
+    """Runs commands of a step at the same time. Returns their results.
 
     The programs of a command `cargo test` count as a command each.
     """
     jobs, results = [], []
     for command in commands:
         if runs_tests(command):
-            programs, failed = build_programs(step, command)
+            programs, built = build_programs(step, command, write)
             jobs += programs
-            results += [failed] if failed else []
+            results.append(built)
         else:
             jobs.append(Program(step.name, command, environment=step.environment))
     at_once = 1 if step.suite == "measured" else AT_ONCE
     if len(jobs) > 1 < at_once:
-        return results + run_together(step, jobs, at_once)
-    return results + [run_alone(step, job, pass_through) for job in jobs]
+        return results + run_together(step, jobs, at_once, write)
+    return results + [run_job(job, write, step.name) for job in jobs]
 
 
-def run_alone(step, job, write):
-    failures = Failures()
-    return (*run_job(job, failures, write, step.name), failures)
-
-
-def run_together(step, jobs, at_once):
+def run_together(step, jobs, at_once, write):
     """Runs jobs, several at a time, and prints the output of each as a whole when it ends."""
     results, running, ended = [], {}, queue.Queue()
     todo = deque(jobs)
 
     def run(job):
         output = []
-        result = run_alone(step, job, output.append)
+        result = run_job(job, output.append, step.name)
         ended.put((job, output, result))
 
     while todo or running:
@@ -245,77 +257,67 @@ def run_together(step, jobs, at_once):
             job, output, result = ended.get(timeout=SILENT_S)
         except queue.Empty:
             for job, started in running.values():
-                print(
+                say_to(
+                    write,
                     f"    running for {time.monotonic() - started:.0f} s: "
                     f"{job.title.strip() or shlex.join(job.command)}",
-                    flush=True,
                 )
             continue
         del running[id(job)]
-        pass_through(b"".join(output))
+        write(b"".join(output))
         results.append(result)
     return results
 
 
-def run_step(step, said=None):
+def run_step(step, said=None, write=pass_through):
     """Runs one step and returns its tally.
 
     Adds its failures to `said`, as (name, lines of the reason).
     """
-    print(f"\n=== {step.name}: {step.title}", flush=True)
+    say_to(write, f"\n=== {step.name}: {step.title}")
     if step.as_root and os.geteuid() != 0:
-        print(f"--- {step.name}: not run, 1 ignored: only root can be several users", flush=True)
+        say_to(
+            write, f"--- {step.name}: not run, 1 ignored: only root can be several users"
+        )
         return Tally(0, 0, 1)
-    started, worked, tally, status, named, unnamed = (
-        time.monotonic(),
-        processor_seconds(),
-        Tally(),
-        0,
-        {},
-        [],
-    )
+    started, results = time.monotonic(), []
     for commands in step.rounds():
-        for ended, counted, failures in run_commands(step, commands):
-            tally += counted
-            if ended != 0:
-                status = status or ended
-                named.update(failures.named())
-                unnamed += failures.unnamed()
-        if status and step.builds:
+        results += run_commands(step, commands, write)
+        if step.builds and any(r.status for r in results):
             break
     seconds = time.monotonic() - started
     STEP_SECONDS.append((step.name, seconds))
-    tally = finish(step, status, tally, seconds, processor_seconds() - worked)
+    failed = [r for r in results if r.status]
+    tally = finish(
+        step,
+        failed[0].status if failed else 0,
+        sum((r.tally for r in results), Tally()),
+        seconds,
+        sum(r.worked_s for r in results),
+        write,
+    )
     if said is not None and tally.failed:
+        named = {name: lines for r in failed for name, lines in r.failures.named().items()}
         said += [(f"{step.name}: {name}", lines) for name, lines in named.items()] or [
-            (step.name, unnamed)
+            (step.name, [line for r in failed for line in r.failures.unnamed()])
         ]
     return tally
 
 
-def processor_seconds():
-    """Returns the processor time of all commands that have ended.
-
-    It shows whether a step builds, which another machine does faster, or waits.
-    """
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def finish(step, status, tally, seconds, worked):
+def finish(step, status, tally, seconds, worked, write):
     """Judges a step by exit status and counts, and prints its closing line."""
     if step.counts == "check":
         tally = Tally(1, 0) if status == 0 else Tally(0, 1)
     elif status != 0 and tally.failed == 0:
         tally += Tally(0, 1)
     elif status == 0 and tally.passed == 0:
-        print(f"error: {step.name} ran no test")
+        say_to(write, f"error: {step.name} ran no test")
         tally += Tally(0, 1)
     ignored = f", {tally.ignored} ignored" if tally.ignored else ""
-    print(
+    say_to(
+        write,
         f"--- {step.name}: {tally.passed} passed, {tally.failed} failed{ignored} "
         f"({seconds:.0f} s; {worked:.0f} s of processors)",
-        flush=True,
     )
     return tally
 
@@ -361,18 +363,72 @@ def rounds_of(arguments):
     return int(number), arguments[:at] + arguments[at + 2 :]
 
 
+def start_beside(steps):
+    """Runs steps one after the other in a thread of their own.
+
+    Returns a future for each, of (tally, failures as in `run_step`, output).
+    """
+    futures = [Future() for _ in steps]
+
+    def run():
+        for step, future in zip(steps, futures):
+            said, output = [], []
+            try:
+                future.set_result((run_step(step, said, output.append), said, output))
+            except Exception as e:
+                future.set_exception(e)
+
+    threading.Thread(target=run, daemon=True).start()
+    return futures
+
+
 def run_round(steps, number, said, record):
-    """Runs steps one after the other. Returns (sum of their tallies, names of failed steps)."""
+    """Runs steps one after the other, and next to them those that may run beside others.
+
+    Returns (sum of their tallies, names of failed steps).
+    """
     total, failed = Tally(), []
-    for step in steps:
-        MEASURED.clear()
-        started = time.monotonic()
-        tally = run_step(step, said)
+    beside = [s for s in steps if s.beside]
+    if len(beside) == len(steps):
+        beside = []
+    running = []
+
+    def add(step, tally):
+        nonlocal total
         total += tally
         if tally.failed:
             failed.append(step.name)
+
+    def end_beside():
+        step, future = running.pop(0)
+        tally, reasons, output = future.result()
+        pass_through(b"".join(output))
+        said.extend(reasons)
+        add(step, tally)
+
+    for step in steps:
+        if step in beside:
+            if step is beside[0]:
+                names = " and ".join(s.name for s in beside)
+                say_to(
+                    pass_through,
+                    f"\n    {names}: run beside the next steps; the output follows when they end",
+                )
+                running = list(zip(beside, start_beside(beside)))
+            continue
+        MEASURED.clear()
+        started = time.monotonic()
+        tally = run_step(step, said)
+        add(step, tally)
         if record and tally.passed + tally.failed:
             measured.record(step.name, number, tally, time.monotonic() - started, list(MEASURED))
+        while running and running[0][1].done():
+            end_beside()
+    while running:
+        if wait([running[0][1]], SILENT_S).done:
+            end_beside()
+        else:
+            say_to(pass_through, f"    {running[0][0].name} is still running")
     return total, failed
 
 

@@ -48,6 +48,9 @@ class Step:
     environment: dict = field(default_factory=dict)
     # Needs root; for other users it counts as ignored.
     as_root: bool = False
+    # Runs beside the steps after it, in a build directory of its own. Its output is printed as a
+    # whole when it ends. Such steps run one after the other.
+    beside: bool = False
     # Target of make that runs it: "test", "gateways" for test-gateways, "measured" for measure.
     suite: str = "test"
     # Reason why a measured step is not part of a landing.
@@ -173,11 +176,10 @@ GATEWAYS = [
     "--features",
     "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine",
 ]
-# Builds `driveline`, its host and its library, unoptimised.
-CORE = cargo("build", "-p", "driveline-capi", "-p", "driveline-cli")
-# Builds the program behind `driveline bench`, unoptimised: with the features of the Rust tests, so
-# that nothing is compiled twice.
-BENCH = cargo("test", "--workspace", "--no-run", "--test", "command")
+# Builds `driveline`, its library, the laboratory and all Rust tests, unoptimised. Dependencies have
+# the features of the tests, so nothing is compiled twice. cmake/Core.cmake and `make
+# test-containers` use the same words.
+WORKSPACE = cargo("build", "--workspace", "--lib", "--bins", "--tests", "--examples")
 
 # Builds the programs of the long campaigns of the fault laboratory.
 FAULT_PROGRAMS = cargo(
@@ -213,7 +215,9 @@ def ros2_client(release):
 def bench():
     """Builds the program behind `driveline bench` and installs it next to `driveline`."""
     build = (
-        BENCH if PROFILE == "dev" else cargo("build", "--profile", PROFILE, "-p", "driveline-lab")
+        WORKSPACE
+        if PROFILE == "dev"
+        else cargo("build", "--profile", PROFILE, "-p", "driveline-lab")
     )
     return [build, ["install", "-D", "-t", "build/bin", str(PRODUCT / "driveline-bench")]]
 
@@ -231,8 +235,10 @@ def experiments(*ids):
         str(STAGES),
         "-G",
         "Ninja",
-        "-DCMAKE_BUILD_TYPE=Debug",
+        "-DCMAKE_BUILD_TYPE=None",
         "-DPEERS_MIDDLEWARE=OFF",
+        # Its works take a minute to compile. Of the experiments, only S7 uses them.
+        f"-DPEERS_PCL={'OFF' if ids else 'ON'}",
     ]
     return [
         *bench(),
@@ -306,19 +312,6 @@ STEPS = [
         builds=True,
     ),
     Step(
-        "cargo",
-        "Rust tests, documentation examples included",
-        [cargo("test", "--workspace", "--no-fail-fast")],
-        "tests",
-    ),
-    Step(
-        "privileged",
-        "Rust tests with several users, and with namespaces",
-        [cargo("test", "--workspace", "--test", "processes") + ["--", "--ignored"]],
-        "tests",
-        as_root=True,
-    ),
-    Step(
         "loom",
         "Models of the lock-free code under every interleaving",
         [
@@ -349,6 +342,36 @@ STEPS = [
             "CARGO_PROFILE_RELEASE_LTO": "off",
             "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
         },
+        beside=True,
+    ),
+    Step(
+        "sanitize",
+        "C++ SDK tests under the address and undefined-behaviour sanitizers",
+        [
+            *cmake(
+                "build/sanitize",
+                "-DCMAKE_BUILD_TYPE=Debug",
+                "-DDRIVELINE_SANITIZE=ON",
+                "-DDRIVELINE_BUILD_EXAMPLES=OFF",
+            ),
+            ctest("build/sanitize"),
+        ],
+        "tests",
+        builds=True,
+        beside=True,
+    ),
+    Step(
+        "cargo",
+        "Rust tests, documentation examples included",
+        [cargo("test", "--workspace", "--no-fail-fast")],
+        "tests",
+    ),
+    Step(
+        "privileged",
+        "Rust tests with several users, and with namespaces",
+        [cargo("test", "--workspace", "--test", "processes") + ["--", "--ignored"]],
+        "tests",
+        as_root=True,
     ),
     Step(
         "fuzzers",
@@ -370,21 +393,6 @@ STEPS = [
         builds=True,
     ),
     Step("ctest", "C++ tests of the SDK and the examples", [ctest("build")], "tests"),
-    Step(
-        "sanitize",
-        "C++ SDK tests under the address and undefined-behaviour sanitizers",
-        [
-            *cmake(
-                "build/sanitize",
-                "-DCMAKE_BUILD_TYPE=Debug",
-                "-DDRIVELINE_SANITIZE=ON",
-                "-DDRIVELINE_BUILD_EXAMPLES=OFF",
-            ),
-            ctest("build/sanitize"),
-        ],
-        "tests",
-        builds=True,
-    ),
     Step(
         "install",
         "Use from an install prefix, the example in the README, and the program in docs/cpp.md",
@@ -415,8 +423,7 @@ STEPS = [
         "The experiment of the evaluation lab between two hosts, quickly, for function",
         [
             gateway("report"),
-            CORE,
-            BENCH,
+            WORKSPACE,
             cargo("test", "--workspace", "--lib") + ["--", "--ignored"],
             # The program finds the gateway in its own directory.
             ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W10"],
@@ -595,8 +602,7 @@ STEPS = [
         "Other middleware compiles as peers of the evaluation lab, the usual variants carry a "
         "ping-pong, and chains of real work run",
         [
-            CORE,
-            BENCH,
+            WORKSPACE,
             [
                 *[
                     "cmake",

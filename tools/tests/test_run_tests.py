@@ -94,6 +94,51 @@ class Steps(unittest.TestCase):
             said, (["a 1", "a 2", "b 1", "b 2"], ["b 1", "b 2", "a 1", "a 2"]), "either ends first"
         )
 
+    @staticmethod
+    def main(steps, arguments):
+        """Runs steps as the command line does. Returns (exit status, lines of output)."""
+        with (
+            mock.patch("run_tests.STEPS", steps),
+            mock.patch("leftovers.since", return_value=[]),
+            mock.patch("sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)) as output,
+        ):
+            status = main(arguments)
+            return status, output.buffer.getvalue().decode().splitlines()
+
+    def test_a_step_runs_beside_the_steps_after_it_and_its_failure_counts(self):
+        with tempfile.TemporaryDirectory() as directory:
+            os.mkfifo(f"{directory}/pipe")
+
+            def waiting(name, to, status):
+                # Each waits for the other.
+                script = f"echo {name} 1; : {to} {directory}/pipe; echo {name} 2; exit {status}"
+                return Step(name, name, [["sh", "-c", script]], beside=name == "a")
+
+            steps = [waiting("a", ">", 3), waiting("b", "<", 0), Step("c", "c", [["true"]])]
+            status, lines = self.main(steps, [])
+        self.assertEqual(status, 1)
+        self.assertEqual([line for line in lines if line in ("a 1", "a 2")], ["a 1", "a 2"])
+        self.assertEqual(lines.index("a 2"), lines.index("a 1") + 1, "output is one piece")
+        self.assertIn("FAILED a", lines)
+        self.assertEqual(lines[-1], "3 passed, 1 failed")
+
+    def test_a_step_that_may_run_beside_others_prints_at_once_if_it_runs_alone(self):
+        steps = [Step("a", "a", [["echo", "word"]], beside=True), Step("b", "b", [["false"]])]
+        status, lines = self.main(steps, ["a"])
+        self.assertEqual(status, 0)
+        self.assertFalse(any("run beside" in line for line in lines), lines)
+
+    def test_a_mistake_in_a_step_that_runs_beside_others_ends_the_run(self):
+        steps = [Step("a", "a", [[]], beside=True), Step("b", "b", [["true"]])]
+        with self.assertRaises(IndexError):
+            self.main(steps, [])
+
+    def test_steps_beside_others_have_their_own_build_directories(self):
+        for step in (s for s in STEPS if s.beside):
+            self.assertEqual(step.suite, "test")
+            text = repr((step.commands, step.environment))
+            self.assertRegex(text, "target/loom|build/sanitize", step.name)
+
     # Stands in for cargo: reports the test programs in $PROGRAMS, has one documentation example.
     CARGO = """#!/bin/sh
 case "$*" in
@@ -311,10 +356,11 @@ esac
         for user, tally in ((0, Tally(0, 1)), (1000, Tally(0, 0, 1))):
             with (
                 mock.patch("os.geteuid", return_value=user),
-                contextlib.redirect_stdout(io.StringIO()) as output,
+                mock.patch("sys.stdout", io.TextIOWrapper(io.BytesIO())) as output,
             ):
                 self.assertEqual(run_step(step), tally)
-            self.assertEqual("not run" in output.getvalue(), user != 0)
+                said = output.buffer.getvalue().decode()
+            self.assertEqual("not run" in said, user != 0)
 
     def test_an_unknown_step_is_refused(self):
         with contextlib.redirect_stderr(io.StringIO()) as output:
