@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Commit of the sources, for build scripts of programs that report it. Included by path, since no
-//! crate is for these programs alone.
+//! Commit of the sources, for build scripts of programs that report it. Included by path: these
+//! programs share no crate of their own.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};

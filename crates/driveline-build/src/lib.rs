@@ -42,7 +42,7 @@ pub enum Error {
     Missing {
         /// The message.
         message: String,
-        /// Missing file that it imports.
+        /// Type to which the message refers.
         missing: String,
     },
     /// A definition is longer than peers accept.

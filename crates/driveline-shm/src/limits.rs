@@ -9,8 +9,8 @@ pub use driveline_types::limits::{
 pub const MAX_SLOTS: usize = 65_535;
 /// Maximum sequence number: it has 48 bits.
 pub const MAX_SEQUENCE: u64 = (1 << 48) - 1;
-/// Pins that every publisher reserves for observers, in addition to the declared ones: tools can
-/// observe a topic with any number of subscriptions.
+/// Pins that every publisher reserves for observers, in addition to the declared ones. So tools can
+/// observe a topic even if its subscriptions use all declared pins.
 pub const OBSERVER_PINS: u32 = 2;
 /// Number of attempts to borrow while the publisher overtakes the reader.
 pub const BORROW_TRIES: u32 = if cfg!(loom) { 2 } else { 8 };

@@ -6,7 +6,7 @@ use std::io::IsTerminal as _;
 
 /// Maximum width of wrapped lines, on a terminal of any width: longer ones are hard to read.
 const WIDEST: usize = 110;
-/// Nor shorter: a terminal that says it is narrower has most lines broken twice anyway.
+/// Minimum width of wrapped lines. A terminal that reports a smaller width breaks them again.
 const NARROWEST: usize = 20;
 /// Units that stay on the line of their value.
 const UNITS: [&str; 23] = [
@@ -26,16 +26,16 @@ pub fn width() -> usize {
     if columns == 0 { WIDEST } else { columns.clamp(NARROWEST, WIDEST) }
 }
 
-/// A line of words in lines of at most `width` characters, each with its end; those after the first
-/// one are indented by two more than it is.
+/// Wraps a line to lines of at most `width` characters, each ending with a newline. Further lines
+/// are indented by two characters more than the first. A longer word stays whole.
 #[must_use]
 pub fn wrapped(line: &str, width: usize) -> String {
     let indent = line.len() - line.trim_start().len();
     lines(line.trim_start(), " ".repeat(indent), &" ".repeat(indent + 2), width)
 }
 
-/// Items with commas between them in such lines, all indented alike; an item is broken only where
-/// it has no room on a line of its own.
+/// Joins items with commas and wraps them between items. Each line is indented by `indent`. An item
+/// that is longer than a line is itself wrapped, as by [`wrapped`].
 #[must_use]
 pub fn listed(items: &[String], indent: usize, width: usize) -> String {
     let indent = " ".repeat(indent);
@@ -74,7 +74,7 @@ fn lines(words: &str, first: String, further: &str, width: usize) -> String {
     text + "\n"
 }
 
-/// Words, a value and its unit as one.
+/// Splits text into words. A number and the unit after it are one word.
 fn pieces(words: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for word in words.split(' ') {

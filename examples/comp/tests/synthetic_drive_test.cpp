@@ -84,8 +84,9 @@ TEST(SyntheticDrive, TruthLiesOnThePaint) {
     EXPECT_LT(dashed, 0.35 * free_points);
 }
 
-// Cars move between two moments while a frame of the same moment without them does not exist; so
-// look at the tyres: the box's lower edge must lie on the border between dark rubber and road.
+// A car cannot be found by comparing two frames: a frame of another moment differs everywhere, and
+// the same moment cannot be rendered without cars. So look at the tyres: the box's lower edge must
+// lie on the border between dark rubber and road.
 TEST(SyntheticDrive, TruthBoxesStandOnTheirTyres) {
     const SyntheticDrive drive;
     cv::Mat frame;

@@ -19,8 +19,8 @@ fn few(all: &[String]) -> String {
 }
 
 impl Summary {
-    /// Returns `blocked in publish: fast 4.1 s of 'x/tick' (41 waits for slow, 1 timed out)`, the
-    /// longest first; `None` if no output waited.
+    /// Returns a line that begins `blocked in publish: fast 4.1 s on 'x/tick' (41 waits for slow, 1
+    /// timed out)`, the longest first; `None` if no output waited.
     #[must_use]
     pub fn blocked_in_publish(&self) -> Option<String> {
         let mut outputs: Vec<_> = self.backpressure.iter().collect();
@@ -55,8 +55,8 @@ impl Summary {
         })
     }
 
-    /// Returns `timer ticks without a call: camera 12 of 412 (each call took longer than the
-    /// period)`; `None` if there were none.
+    /// Returns a line that begins `timer ticks without a call (overruns): camera 12 of 412`; `None`
+    /// if there were none.
     #[must_use]
     pub fn overruns(&self) -> Option<String> {
         let of = |s: &crate::StageSummary| {

@@ -146,7 +146,7 @@ fn a_call_that_does_not_end_is_an_overrun_and_then_hangs_once() {
         kinds[1].1,
         "component 'lane' hangs: a call has not ended for 2.1 s (`hang_ms: 2000`)"
     );
-    // It ends after all, and is the overrun that was reported already; the next one is another.
+    // The call ends after all. It is the overrun that was reported already; the next one is new.
     (world.component().since, world.component().overruns) = (0, 1);
     assert_eq!(world.runs(20 * S), []);
     (world.component().overruns, world.component().worst_ns) = (3, 900_000_000);
@@ -179,8 +179,8 @@ fn a_process_that_is_stopped_for_a_minute_does_not_hang() {
     }
 }
 
-/// `CLOCK_MONOTONIC` stands still while the machine does, so that only looks are further apart on
-/// the clock of the wall.
+/// `CLOCK_MONOTONIC` stands still while the machine is suspended. So the launcher's checks are far
+/// apart in real time, but not on this clock.
 #[test]
 fn a_machine_that_is_suspended_makes_no_finding() {
     let module = module();
@@ -188,7 +188,7 @@ fn a_machine_that_is_suspended_makes_no_finding() {
     world.runs(3 * S);
     world.component().since = 77;
     for _ in 0..60 {
-        // Of a minute of CLOCK_BOOTTIME, a millisecond of CLOCK_MONOTONIC.
+        // A minute passes between two checks, but only a millisecond of it on CLOCK_MONOTONIC.
         world.now += Duration::from_millis(1);
         world.look(Conditions::default());
     }
@@ -201,7 +201,8 @@ fn a_launcher_that_is_stopped_for_a_minute_makes_no_finding() {
     let mut world = World::new(&module);
     world.runs(3 * S);
     world.component().since = 77;
-    // The module goes on: its call ended and another one began, or did not.
+    // The module has worked meanwhile. The launcher cannot know whether its call ended and another
+    // one began, so this minute does not count.
     world.now += 60 * S;
     world.beat();
     world.look(Conditions::default());
