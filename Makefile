@@ -51,7 +51,7 @@ measure: ## run long tests that judge durations: outages, slow links, other midd
 	@python3 tools/run_tests.py --measured --rounds $(or $(ROUNDS),3) $(ONLY)
 	@echo "results: \`tools/measured.py\` prints them, --write writes them into docs/reliability.md"
 
-measure-vm: ## run tests in qemu that need a special machine: NUMA nodes, an isolated core, a PREEMPT_RT kernel, suspend; ONLY= part of a test's name
+measure-vm: ## run tests in qemu that need a special machine: NUMA nodes, an isolated core, a PREEMPT_RT kernel, suspend, a stepped clock; ONLY= part of a test's name
 	@python3 tools/measure_vm.py $(ONLY)
 
 mutants: ## test the tests: introduce ten bugs, one at a time, which tests must find; ONLY= some of them (tools/mutants.py --list)

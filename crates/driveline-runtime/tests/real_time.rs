@@ -8,6 +8,7 @@ mod support;
 
 use driveline_runtime::account::{Record, SettingAccount};
 use driveline_runtime::launch::{End, Event, Sink, Stream};
+use rustix::time::{ClockId, clock_gettime, clock_settime};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use support::{Fixture, Seen};
@@ -190,4 +191,66 @@ fn a_suspended_machine_restarts_nothing() {
     let reader = run_and(&graph(keys, "threads: 1"), Some(suspend));
     let restarted = reader.seen.pids.len() > 2;
     assert!(!restarted, "{:?}", reader.seen.lines);
+}
+
+/// Steps the wall clock by a day while samples pass, and back again.
+#[derive(Default)]
+struct Stepper {
+    seen: Seen,
+    steps: u32,
+}
+
+impl Stepper {
+    fn step(&mut self, days: i64) {
+        let mut time = clock_gettime(ClockId::Realtime);
+        time.tv_sec += days * 24 * 60 * 60;
+        clock_settime(ClockId::Realtime, time).unwrap();
+        self.steps += 1;
+    }
+}
+
+impl Sink for Stepper {
+    fn output(&mut self, module: &str, stream: Stream, line: &str) {
+        match line {
+            "printer got 100" => self.step(1),
+            "printer got 200" => self.step(-1),
+            _ => {}
+        }
+        self.seen.output(module, stream, line);
+    }
+
+    fn record(&mut self, module: &str, record: Record) {
+        self.seen.record(module, record);
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.seen.event(event);
+    }
+}
+
+#[test]
+#[ignore = "needs a machine of its own: make measure-vm"]
+fn a_stepped_wall_clock_loses_no_sample_and_restarts_nothing() {
+    let first = std::fs::read_link("/proc/1/exe").unwrap();
+    assert!(first.ends_with("busybox"), "not the clock of {first:?}: {IN_A_MACHINE}");
+    let hang = "    hang_ms: 2000\n    on_hang: restart\n";
+    let topic = "{reach: host, max_payload: 8, qos: {reliability: reliable, depth: 4, lifespan_ms: \
+                 60000, deadline_ms: 5000}}";
+    let f = Fixture::new(&format!(
+        "driveline: 1\nname: clock\ntopics:\n  t: {topic}\nmodules:\n  one:\n{hang}    \
+         components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: 300}}, \
+         outputs: {{count: t}}}}\n  two:\n{hang}    components:\n      printer: {{library: lib, \
+         class: Printer, inputs: {{count: t}}}}\n"
+    ));
+    let (interrupt, interrupter) = driveline_runtime::launch::Interrupt::by_hand().unwrap();
+    let mut stepper = Stepper::default();
+    stepper.seen.interrupter = Some(interrupter);
+    let outcome =
+        driveline_runtime::launch::run(&f.graph, &f.options, &interrupt, &mut stepper).unwrap();
+    let seen = &stepper.seen;
+    assert_eq!(outcome.end, End::Finished { component: "counter".into() }, "{:?}", seen.lines);
+    assert_eq!((stepper.steps, seen.pids.len()), (2, 2), "{:?}", seen.events);
+    let got: Vec<_> = seen.printed("two").into_iter().filter(|l| l.contains(" got ")).collect();
+    let sent: Vec<_> = (1..=300).map(|n| format!("printer got {n}")).collect();
+    assert_eq!(got, sent);
 }
