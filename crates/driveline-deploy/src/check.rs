@@ -6,6 +6,7 @@ use crate::engine::{Engine, ImageFacts};
 use crate::image::needed;
 use crate::plan::{Mode, Plan};
 use driveline::Reach;
+use driveline_graph::model::Access;
 use driveline_graph::{Cpus, Diagnostic, ResolvedGraph, ResolvedModule};
 use driveline_shm::reserved_bytes;
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub fn check(graph: &ResolvedGraph, plan: &Plan, engine: &Engine) -> Vec<Diagnos
         found.extend(memory_mistake(graph, module));
         found.extend(cpu_mistake(module, online_cpus()));
         found.extend(missing_files(module));
+        found.extend(own_domain(module));
+        found.extend(excluded(graph, module, plan));
     }
     if plan.mode == Mode::One {
         found.extend(several_images(graph));
@@ -108,10 +111,10 @@ fn memory_mistake(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Diag
             module,
             "memory",
             format!(
-                "module `{}` needs more than its limit of {} MiB: its outputs alone reserve {} MiB \
-                 of shared memory",
+                "module `{}` needs at least {} MiB: its outputs reserve {} MiB of shared memory, \
+                 the rest is for its process",
                 module.name,
-                limit >> 20,
+                mib(needed),
                 mib(reserved)
             ),
         )
@@ -121,6 +124,51 @@ fn memory_mistake(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Diag
             mib(needed)
         ))
     })
+}
+
+/// Refuses a domain directory that the container would not use.
+fn own_domain(module: &ResolvedModule) -> Option<Diagnostic> {
+    module.environment.get("DRIVELINE_DOMAIN_DIR").map(|_| {
+        let message =
+            format!("module `{}` sets DRIVELINE_DOMAIN_DIR in its `environment`", module.name);
+        at(module, "module", message)
+            .help("remove it: all containers of a run share the directory of its domain")
+    })
+}
+
+/// Finds a topic whose `access` excludes the user of a module at one of its ends, although a module
+/// at an opposite end has another user.
+fn excluded(graph: &ResolvedGraph, module: &ResolvedModule, plan: &Plan) -> Option<Diagnostic> {
+    let users = plan.users();
+    let user = *users.get(module.name.as_str())?;
+    let (name, _) = graph.topics.iter().find(|(name, topic)| {
+        let admits = match &topic.access {
+            Access::Anyone => true,
+            Access::OwnUser => false,
+            Access::Users(users) => users.contains(&user),
+        };
+        let reads = |m: &ResolvedModule| {
+            m.components.iter().flat_map(|c| &c.inputs).any(|i| i.topic == **name)
+        };
+        let writes = |m: &ResolvedModule| {
+            m.components.iter().flat_map(|c| &c.outputs).any(|o| o.topic == **name)
+        };
+        let opposite =
+            |m: &&ResolvedModule| reads(module) && writes(m) || writes(module) && reads(m);
+        let mut others = graph.modules.iter().filter(opposite);
+        topic.access_stated
+            && topic.reach >= Reach::Host
+            && !admits
+            && others.any(|m| users.get(m.name.as_str()).is_some_and(|other| *other != user))
+    })?;
+    let message = format!(
+        "module `{}` runs as user {user}, which the `access` of topic `{name}` does not admit",
+        module.name
+    );
+    Some(at(module, "user", message).help(format!(
+        "add the user to the `access` of `{name}`; without `access`, a topic admits the users of \
+         the modules at its ends"
+    )))
 }
 
 fn online_cpus() -> Option<u32> {
@@ -181,32 +229,40 @@ mod tests {
     use driveline_graph::descriptor::{ComponentClass, Port};
     use driveline_graph::{LoadOptions, load};
     use driveline_types::Schema;
+    use std::time::Duration;
 
     fn graph(keys: &str) -> (ResolvedGraph, tempfile::TempDir) {
+        graph_of("", keys)
+    }
+
+    /// Returns a graph of a module `m`, which publishes `a`, with these keys of the topic and the
+    /// module. Class `Y` reads it.
+    fn graph_of(topic: &str, keys: &str) -> (ResolvedGraph, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("x.so"), "").unwrap();
         std::fs::write(
             dir.path().join("g.yaml"),
             format!(
                 "driveline: 1\ntopics: {{a: {{reach: host, external: true, max_payload: 8 \
-                 MiB}}}}\nmodules:\n  m:\n    components:\n      x: {{library: x.so, class: X, \
-                 outputs: {{out: a}}}}\n{keys}"
+                 MiB{topic}}}}}\nmodules:\n  m:\n    components:\n      x: {{library: x.so, class: \
+                 X, outputs: {{out: a}}}}\n{keys}"
             ),
         )
         .unwrap();
         let describe = |_: &Path| {
-            let port = Port {
-                name: "out".into(),
+            let port = |name: &str| Port {
+                name: name.into(),
                 schema: Schema::bytes("t", "raw", ""),
                 doc: String::new(),
             };
-            Ok(vec![ComponentClass {
-                name: "X".into(),
+            let class = |name: &str, inputs, outputs| ComponentClass {
+                name: name.into(),
                 doc: String::new(),
                 parameters: vec![],
-                inputs: vec![],
-                outputs: vec![port],
-            }])
+                inputs,
+                outputs,
+            };
+            Ok(vec![class("X", vec![], vec![port("out")]), class("Y", vec![port("in")], vec![])])
         };
         (load(&dir.path().join("g.yaml"), &LoadOptions::new(&describe)).graph.unwrap(), dir)
     }
@@ -226,6 +282,39 @@ mod tests {
         assert!(text.contains("g.yaml:7:") && text.contains("raise `memory:`"), "{text}");
         let (g, _dir) = graph("    memory: 1 GiB\n");
         assert!(memory_mistake(&g, &g.modules[0]).is_none());
+    }
+
+    #[test]
+    fn an_access_that_excludes_the_user_of_a_module_is_named() {
+        let of = |access: &str, users: (u32, u32)| {
+            let keys = format!(
+                "    user: {}\n  n:\n    user: {}\n    components:\n      y: {{library: x.so, \
+                 class: Y, inputs: {{in: a}}}}\n",
+                users.0, users.1
+            );
+            let (g, _dir) = graph_of(access, &keys);
+            let plan = Plan::for_user(&g, Mode::Each, &[], Duration::ZERO, 65_532);
+            g.modules.iter().filter_map(|m| excluded(&g, m, &plan)).map(|d| text(&d)).collect()
+        };
+        let none: Vec<String> = Vec::new();
+        assert_eq!(of("", (1001, 1002)), none, "without the key, both are admitted");
+        assert_eq!(of(", access: anyone", (1001, 1002)), none);
+        assert_eq!(of(", access: own_user", (1001, 1001)), none);
+        assert_eq!(of(", access: {users: [1001, 1002]}", (1001, 1002)), none);
+        let found: Vec<String> = of(", access: own_user", (1001, 1002));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[1].contains("module `n` runs as user 1002, which"), "{found:?}");
+        assert!(found[1].contains("g.yaml:9:"), "{found:?}");
+        let one: Vec<String> = of(", access: {users: [1001]}", (1001, 1002));
+        assert_eq!(one.len(), 1, "{one:?}");
+    }
+
+    #[test]
+    fn a_domain_directory_of_its_own_is_refused() {
+        let (g, _dir) = graph("    environment: {DRIVELINE_DOMAIN_DIR: /tmp/x}\n");
+        let found = text(&own_domain(&g.modules[0]).unwrap());
+        assert!(found.contains("`m` sets DRIVELINE_DOMAIN_DIR") && found.contains("remove it"));
+        assert!(own_domain(&graph("").0.modules[0]).is_none());
     }
 
     #[test]

@@ -187,11 +187,12 @@ mod tests {
         let text = [
             "driveline: 1\ntopics:\n".to_owned(),
             "  a: {reach: host, max_payload: 8}\n  b: {reach: host, max_payload: 8, access: \
-             anyone}\n  c: {reach: host, max_payload: 8}\n"
+             anyone}\n  c: {reach: host, max_payload: 8}\n  e: {reach: host, max_payload: 8, \
+             access: own_user}\n"
                 .to_owned(),
             "modules:\n".to_owned(),
-            module("one", "    user: 1001\n", "outputs: {x: a, y: b, z: c}"),
-            module("two", "", "inputs: {x: a, y: b}"),
+            module("one", "    user: 1001\n", "outputs: {x: a, y: b, z: c, v: e}"),
+            module("two", "", "inputs: {x: a, y: b, v: e}"),
             module("three", "    user: 1001\n", "inputs: {z: c}"),
             module("four", "    user: 1004\n", "outputs: {x: d}"),
         ];
@@ -210,6 +211,7 @@ mod tests {
         assert_eq!(access("b"), Access::Anyone);
         assert_eq!(access("c"), Access::OwnUser, "both its ends have one user");
         assert_eq!(access("d"), Access::OwnUser);
+        assert_eq!(access("e"), Access::OwnUser, "the graph states it");
     }
 
     #[test]
@@ -221,6 +223,7 @@ mod tests {
             ("user: 0", "user"),
             ("devices: [video0]", "/dev/video0"),
             ("mounts: ['a:b']", "absolute path"),
+            ("mounts: ['/a:/run/driveline/domain:rw']", "the domain of the run"),
             ("memory: lots", "size"),
         ] {
             let loaded = loaded(&format!("    {key}\n")).0;

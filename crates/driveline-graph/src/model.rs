@@ -103,8 +103,9 @@ pub struct TopicSpec {
     /// Samples that a publisher may have on loan at once. Default 2.
     #[schemars(range(min = 1, max = MAX_LOANS))]
     pub loans: Option<u32>,
-    /// Users that may take part at host reach.
-    pub access: Access,
+    /// Users that may take part at host reach. Default: `own_user`, or in containers with several
+    /// users, the users of the modules at its ends.
+    pub access: Option<Access>,
     /// Transfer of a topic with `reach: network` to other hosts.
     pub network: TopicNetworkSpec,
     /// A program outside this graph publishes or subscribes; without this key, a topic with only

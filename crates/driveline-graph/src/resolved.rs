@@ -83,6 +83,9 @@ pub struct ResolvedTopic {
     pub loans: u32,
     /// Users that may take part at host reach.
     pub access: Access,
+    /// True if the graph states `access`.
+    #[serde(skip)]
+    pub access_stated: bool,
     /// Transfer to other hosts.
     pub network: TopicNetworkSpec,
     /// A gateway reads it by a rule, and holds one of the pins.
@@ -277,7 +280,7 @@ impl ResolvedGraph {
     }
 
     /// Gives modules of several users (`user:` of containers) access to their common topics: each
-    /// topic with the default access admits the users of all modules at its ends, with enough pins
+    /// topic without `access` admits the users of all modules at its ends, with enough pins
     /// for users other than the publisher's. `default` is the user of modules without the key.
     /// Topics that state their `access` keep it.
     pub fn admit_users(&mut self, default: u32) {
@@ -293,7 +296,7 @@ impl ResolvedGraph {
             let mut users: Vec<u32> = self.modules.iter().filter(at).map(user).collect();
             users.sort_unstable();
             users.dedup();
-            if users.len() > 1 && topic.access == Access::OwnUser {
+            if users.len() > 1 && !topic.access_stated {
                 topic.access = Access::Users(users);
                 // Half of a publisher's pins stay for its own user.
                 topic.pins = topic.pins.saturating_mul(2).min(MAX_PINS);

@@ -14,7 +14,7 @@ use driveline_terminal::screen::Screen;
 
 use serde_json::json;
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 pub(crate) fn deploy(command: &Deployment, screen: &Screen) -> u8 {
@@ -104,7 +104,12 @@ fn init(directory: &Path, library: &str, screen: &Screen) -> Result<u8, String> 
         let path = directory.join(name);
         // The user may have edited an existing file.
         let mut file = File::create_new(&path).map_err(|e| {
-            format!("cannot write {}: {e}; remove it to have it written anew", path.display())
+            let remedy = match e.kind() {
+                ErrorKind::AlreadyExists => "; remove it to have it written anew",
+                ErrorKind::NotFound => "; DIRECTORY is that of the library's sources",
+                _ => "",
+            };
+            format!("cannot write {}: {e}{remedy}", path.display())
         })?;
         file.write_all(text.as_bytes())
             .map_err(|e| format!("cannot write {}: {e}", path.display()))?;

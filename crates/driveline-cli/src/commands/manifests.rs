@@ -40,6 +40,10 @@ pub(super) fn quadlet(
     screen: &Screen,
 ) -> Result<u8, String> {
     let Some(manifest) = manifest_of(arguments, screen)? else { return Ok(exit::GRAPH) };
+    if let Some(directory) = output {
+        std::fs::create_dir_all(directory)
+            .map_err(|e| format!("cannot create {}: {e}", directory.display()))?;
+    }
     for unit in manifest::quadlet(&manifest) {
         match output {
             None => screen.print(&format!("# {}\n{}\n", unit.name, unit.text)),

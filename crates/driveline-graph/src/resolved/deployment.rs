@@ -72,6 +72,9 @@ impl Mount {
         if !target.is_absolute() || target == Path::new("/") {
             return Err("the target must be an absolute path in the container, and not `/` itself");
         }
+        if target.starts_with("/run/driveline") {
+            return Err("the domain of the run is at /run/driveline: mount to another place");
+        }
         Ok(Self { source, target, writable })
     }
 }
