@@ -48,8 +48,8 @@ class Step:
     environment: dict = field(default_factory=dict)
     # Needs root; for other users it counts as ignored.
     as_root: bool = False
-    # Runs beside the steps after it, in a build directory of its own. Its output is printed as a
-    # whole when it ends. Such steps run one after the other.
+    # Runs beside the steps after it, and builds in a directory of its own. Its output is printed as
+    # a whole when it ends. Such steps run one after the other.
     beside: bool = False
     # Target of make that runs it: "test", "gateways" for test-gateways, "measured" for measure.
     suite: str = "test"
@@ -361,6 +361,13 @@ STEPS = [
         beside=True,
     ),
     Step(
+        "ctest",
+        "C++ tests of the SDK and the examples",
+        [ctest("build")],
+        "tests",
+        beside=True,
+    ),
+    Step(
         "cargo",
         "Rust tests, documentation examples included",
         [cargo("test", "--workspace", "--no-fail-fast")],
@@ -392,7 +399,6 @@ STEPS = [
         {"DRIVELINE_PEERS": str(STAGES / "peers")},
         builds=True,
     ),
-    Step("ctest", "C++ tests of the SDK and the examples", [ctest("build")], "tests"),
     Step(
         "install",
         "Use from an install prefix, the example in the README, and the program in docs/cpp.md",

@@ -137,7 +137,7 @@ class Steps(unittest.TestCase):
         for step in (s for s in STEPS if s.beside):
             self.assertEqual(step.suite, "test")
             text = repr((step.commands, step.environment))
-            self.assertRegex(text, "target/loom|build/sanitize", step.name)
+            self.assertRegex(text, "target/loom|build/sanitize|'ctest'", step.name)
 
     # Stands in for cargo: reports the test programs in $PROGRAMS, has one documentation example.
     CARGO = """#!/bin/sh
