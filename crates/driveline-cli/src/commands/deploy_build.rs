@@ -50,7 +50,7 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
     }
     graph.modules.retain(|m| wanted(m.name.as_str()));
     let plan = Plan::new(&graph, Mode::Each, &[], ENDS_WITHIN);
-    for (module, (image, facts)) in deployed::images(&engine, &plan, &host, screen)? {
+    for (module, (image, facts)) in deployed::images(&engine, &plan, &host)? {
         let digest = facts.digest.clone().unwrap_or_else(|| format!("sha256:{}", facts.id));
         built.push(Built { module, image, digest });
     }

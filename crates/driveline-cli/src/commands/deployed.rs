@@ -12,6 +12,7 @@ use driveline_deploy::{
 use driveline_graph::{Diagnostics, ResolvedGraph};
 use driveline_runtime::launch::{Placement, Starter};
 use driveline_terminal::screen::Screen;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ impl Deployed {
             }
             return Ok(Prepared::Mistakes);
         }
-        let images = images(&engine, &plan, host, screen)?;
+        let images = images(&engine, &plan, host)?;
         let directory = RunDirectory::new(&plan.users()).map_err(|e| e.to_string())?;
         let shared = Shared {
             id: directory.id().to_owned(),
@@ -103,20 +104,24 @@ impl Deployed {
     }
 }
 
-/// Builds missing images. Returns the image of each module: its name, and the engine's information
-/// on it.
+/// Builds missing images, with a progress bar on a terminal. Returns the image of each module: its
+/// name, and the engine's information on it.
 pub(super) fn images(
     engine: &Engine,
     plan: &Plan,
     host: &Path,
-    screen: &Screen,
 ) -> Result<BTreeMap<String, (String, ImageFacts)>, String> {
     let scratch = Scratch::new()?;
     let mut made = images_in(host, scratch.0.clone());
     let repository = local(&plan.graph);
     let mut images = BTreeMap::new();
     let all: Vec<PathBuf> = plan.modules.iter().flat_map(|m| m.libraries.clone()).collect();
+    let bar = ProgressBar::new(plan.modules.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} images · {msg}") {
+        bar.set_style(style);
+    }
     for module in &plan.modules {
+        bar.set_message(module.name.clone());
         let name = match &module.image {
             Some(name) => name.clone(),
             None => {
@@ -131,8 +136,9 @@ pub(super) fn images(
             format!("module '{}': {} has no image {name}", module.name, engine.kind().name())
         })?;
         images.insert(module.name.clone(), (name, facts));
+        bar.inc(1);
     }
-    let _ = screen;
+    bar.finish_and_clear();
     Ok(images)
 }
 
