@@ -168,15 +168,20 @@ def test_work_that_was_not_done_is_exit_code_6_as_bare(place):
         code=6,
     )
     check("work was not done" in text and "relay" in text, text)
+
+
+def test_an_access_that_excludes_a_user_is_refused_before_the_start(place):
     graph = place.graph(source="user: 1001", step="user: 1002")
-    graph.write_text(
-        graph.read_text().replace("a: {reach: host, ", "a: {reach: host, access: {users: [4242]}, ")
-    )
-    text = place.driveline(
-        "run", graph, "--deploy", "containers", "--set", "counter.limit=50", code=6
-    )
-    check("run it as user 1002 or add 1001 to the topic's users" in text, text)
-    check("printer was never called" in text, text)
+    stated = graph.read_text()
+    for access in ("{users: [4242]}", "own_user"):
+        graph.write_text(
+            stated.replace("a: {reach: host, ", f"a: {{reach: host, access: {access}, ")
+        )
+        text = place.driveline(
+            "run", graph, "--deploy", "containers", "--set", "counter.limit=50", code=3
+        )
+        check("`source` runs as user 1001, which the `access` of topic `a`" in text, text)
+        check("add the user to the `access` of `a`" in text, text)
 
 
 def test_ends_that_do_not_share_a_directory_are_an_error_with_place_and_remedy(place):
