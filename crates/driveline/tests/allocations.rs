@@ -5,8 +5,8 @@
 use allocation_counter::measure;
 use driveline::types::{MonotonicNs, Qos};
 use driveline::{
-    CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node,
-    PublisherOptions, RawPublisher, Reach, SubscriptionOptions, TimerOptions, Trigger,
+    CallbackOptions, Context, ContextOptions, EndpointEvent, Executor, ExecutorOptions, GroupKind,
+    Node, PublisherOptions, RawPublisher, Reach, SubscriptionOptions, TimerOptions, Trigger,
 };
 use std::sync::Mutex;
 use std::time::Duration;
@@ -166,7 +166,9 @@ fn waiting_and_ticking_allocate_nothing() {
         let options = PublisherOptions { reach, qos: qos.clone(), ..Default::default() };
         let mut p = node.bytes_publisher("topic", "raw", options).unwrap();
         let options = SubscriptionOptions { reach, qos, max_held: 3, ..Default::default() };
-        let input = node.bytes_subscription("topic", "raw", options).unwrap();
+        let mut input = node.bytes_subscription("topic", "raw", options).unwrap();
+        // An event allocates, and the executor takes events only every 100 ms.
+        until(|| matches!(input.poll_event(), Some(EndpointEvent::Matched { .. })));
         let group = executor.group(GroupKind::MutuallyExclusive);
         let inputs = vec![("topic".to_owned(), input)];
         let options = CallbackOptions {
