@@ -3,9 +3,9 @@
 """Finds circles of files: files of a Rust crate that use each other in a loop.
 
 An arrow goes from a file to the file that defines a name it uses. The name stands in a `use` or in
-a path that begins with `crate`, `self` or `super`. A re-export does not count as a use: the arrow
-goes on to the definition. Tests do not count. A reader must understand all files of a circle at
-once.
+a path that begins with `crate`, `self`, `super` or a child module. A re-export does not count as a
+use: the arrow goes on to the definition. Tests do not count. A reader must understand all files of
+a circle at once.
 
 Usage: file_circles.py [--arrows] [CRATE_DIRECTORY...]   prints circles of more than one file
   --arrows   also prints the arrows of each circle, with the names that make them

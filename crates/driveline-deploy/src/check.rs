@@ -61,9 +61,17 @@ fn image_mistake(
 ) -> Option<Diagnostic> {
     let name = engine.kind().name();
     let Some(facts) = facts else {
+        // An image of this machine only is in no registry.
+        let get = if image.starts_with("localhost/") {
+            format!(
+                "build it (`{name} build --tag {image} …`; `driveline deploy init` writes a \
+                 Containerfile)"
+            )
+        } else {
+            format!("get it by `{name} pull {image}`")
+        };
         return Some(at(module, "image", format!("{name} has no image `{image}`")).help(format!(
-            "`{name} pull {image}` gets it, `driveline deploy build` makes one; without `image:` \
-             it is made from the module's libraries"
+            "{get}, or remove `image:`: then Driveline builds an image from the module's libraries"
         )));
     };
     let here = crate::image::architecture();
@@ -337,9 +345,11 @@ mod tests {
         let engine = Engine::of_kind(EngineKind::Podman);
         let missing = text(&image_mistake(&g.modules[0], "localhost/x:1", None, &engine).unwrap());
         assert!(
-            missing.contains("podman has no image") && missing.contains("podman pull"),
+            missing.contains("podman has no image") && missing.contains("podman build --tag"),
             "{missing}"
         );
+        let missing = text(&image_mistake(&g.modules[0], "r.example/x", None, &engine).unwrap());
+        assert!(missing.contains("podman pull r.example/x"), "{missing}");
         let facts = |architecture: &str| ImageFacts {
             id: "a".into(),
             digest: None,

@@ -99,8 +99,8 @@ impl World {
         }
     }
 
-    /// Zenoh's final reports on gateways. Intermediate states may be missing, and reports are not
-    /// repeated.
+    /// Zenoh reports how the presence of the gateways differs from its last report. States in
+    /// between may be skipped, and nothing is reported twice.
     fn tokens(&mut self, n: usize, topics_first: bool) {
         let gateway = &self.gateways[n];
         let (id, there) = (gateway.id.clone(), gateway.connected);
@@ -220,8 +220,8 @@ impl World {
         }
     }
 
-    /// Ends all changes and faults: messages in flight arrive in this order, then the requested
-    /// ones.
+    /// Ends all faults: connects all gateways, then probes and asks for 150 s. Messages are
+    /// delivered in the order that `order` selects, until none is in flight.
     fn settle(&mut self, order: &[usize]) {
         self.side.open.full = false;
         for n in 0..NAMES.len() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Addresses that a gateway listens on or connects to, in Zenoh's form: `tcp/192.168.1.10:7450`.
-//! Checks for impossible ones, and for listeners open to all without an explicit key, with the same
-//! texts for every gateway.
+//! Checks for impossible ones, and for listeners on all addresses that the graph does not permit
+//! explicitly, with the same texts for every gateway.
 
 use driveline_graph::suggest;
 use std::net::{IpAddr, Ipv6Addr};
@@ -33,8 +33,8 @@ const AGAIN: [&str; 4] = [
     "retry_period_increase_factor",
 ];
 
-/// All permitted settings of an endpoint. Zenoh ignores unknown ones, and knows more for TLS, with
-/// which an endpoint could skip the other end's certificate.
+/// All permitted settings of an endpoint. Others are refused: Zenoh ignores settings that it does
+/// not know, and its settings for TLS could switch off the check of the other end's certificate.
 const SETTINGS: [&str; 5] = ["iface", "bind", BYTES[0], BYTES[1], "dscp"];
 
 /// Kinds of endpoints that a gateway accepts.
@@ -45,7 +45,7 @@ pub(crate) struct Rules {
     pub(crate) form: &'static str,
     /// Default port.
     pub(crate) port: u16,
-    /// Alternative to an explicit key for a listener on all addresses.
+    /// Remedy for a listener on all addresses, other than to permit it explicitly.
     pub(crate) instead: &'static str,
     /// True if certificates are configured.
     pub(crate) tls: bool,
@@ -308,8 +308,8 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
             format!("name the interface: `{endpoint}#iface=eth0`"),
         ));
     }
-    // Otherwise it would count as a host name, which would be looked up forever. With fewer numbers
-    // the system's notation is clear.
+    // A mistake in an address (`10.77.0.300`) would count as a host name, which would be looked up
+    // forever. Hosts with fewer numbers (`10.1`) are not checked here.
     let like_an_address = host.split('.').count() == 4
         && host.split('.').all(|part| part.bytes().all(|b| b.is_ascii_digit()));
     if like_an_address && host.parse::<IpAddr>().is_err() {

@@ -123,9 +123,9 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Returns the process that serves a domain, by its number here. The lock has its number in its own
-/// namespace, which may be a container's. So it counts only if the process of that number has the
-/// lock's file open.
+/// Returns the process of the gateway that serves a domain. The lock's file has the gateway's pid
+/// in its own PID namespace, which may be a container's. So this pid is returned only if the
+/// process that has it here has the file open.
 pub(super) fn holder(domain_dir: &Path, kind: &str) -> Option<u32> {
     let path = domain_dir.join(format!("gateway-{kind}.lock"));
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -187,14 +187,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        // A process with the lock's file open and the name of a run, until `ours` is dropped.
+        // A process that has the lock's file open, and the argument that a run passes to its
+        // gateways. It ends when `ours` is dropped.
         let mut gateway = std::process::Command::new("sh")
             .args(["-c", "echo; read x <&1", "gateway", "--account-stdin"])
             .stdin(first.file.try_clone().unwrap())
             .stdout(std::os::fd::OwnedFd::from(theirs))
             .spawn()
             .unwrap();
-        // By now it has the name of the program that it was started as.
+        // After the first byte of output, `/proc/PID/cmdline` has the arguments above.
         ours.read_exact(&mut [0]).unwrap();
         std::fs::write(dir.path().join("gateway-test.lock"), gateway.id().to_string()).unwrap();
         let error = OnlyOne::new(dir.path(), "test").unwrap_err().to_string();

@@ -169,9 +169,10 @@ pub struct MatchInfo {
     pub held: Vec<u64>,
     /// True while it sleeps.
     pub sleeping: bool,
-    /// Samples that it missed, as the subscription reports. `None` if the listing did not reach it.
+    /// Samples that the subscription missed, by its own count. `None` if the tool got no listing
+    /// that contains this subscription.
     pub missed: Option<u64>,
-    /// Takes that it gave up; set in the same way.
+    /// Takes that the subscription gave up; `None` in the same case.
     pub overruns: Option<u64>,
 }
 
@@ -189,7 +190,8 @@ pub struct SubscriptionInfo {
     pub schema: Option<Schema>,
     /// Requested QoS.
     pub qos: Qos,
-    /// Samples of one publisher that it may hold.
+    /// Samples that it may hold, of all publishers together; of each publisher in a hot standby and
+    /// in services.
     pub max_held: u32,
     /// True for a tool.
     pub observer: bool,

@@ -201,8 +201,9 @@ impl Subscription {
         Ok(None)
     }
 
-    /// Returns true if fewer than `max_held` samples are held, of all publishers together. Counts
-    /// only after as many takes. For each publisher, its number of pins is the limit.
+    /// Returns true if fewer than `max_held` samples are held, of all publishers together. The
+    /// exact count is made only when the upper bound `at_most`, which grows with each take, reaches the
+    /// limit. With `held_of_each`, the limit is the number of pins of each publisher instead.
     fn may_hold_another(&mut self) -> bool {
         if self.inlet.held_of_each {
             return true;

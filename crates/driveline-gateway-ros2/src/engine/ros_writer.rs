@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writer towards ROS 2 over one middleware. It never delays its caller: over DDS it keeps the last
-//! few samples, as rclcpp does. Over rmw_zenoh, where writing waits for a full link, it has a
-//! thread that waits.
+//! Writer towards ROS 2 over one middleware. Over DDS it never delays its caller: it keeps the last
+//! few samples, as rclcpp does. Over rmw_zenoh, writing waits for a full link: on a thread of its
+//! own if `apart` is set, otherwise on the caller's thread.
 
 use super::endpoint::{Profile, Writing};
 use super::waiting::Waiting;
@@ -50,7 +50,7 @@ pub(super) struct Offer<'a> {
     pub(super) publisher: Option<NodeName>,
     /// Offer of that publisher.
     pub(super) offered: Option<Qos>,
-    /// Remark, if that offer is less.
+    /// Remark, if that publisher offers less QoS than this writer offers in ROS 2.
     pub(super) weaker: Option<String>,
     /// Node in the ROS graph.
     pub(super) node: RosNode,
@@ -59,8 +59,8 @@ pub(super) struct Offer<'a> {
 /// Outcome of a written sample.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
-    /// Number of earlier samples that were replaced before all reliable readers had acknowledged
-    /// them, which was overdue, or before a link had space for them.
+    /// Number of earlier samples that were replaced and may be lost: over DDS, if an
+    /// acknowledgement was overdue; over rmw_zenoh, if no link had space for them yet.
     pub(super) replaced: u64,
     /// Number of earlier samples that were not written, and reason for the last of them.
     pub(super) failed: u64,

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// clients.
 const MAX_PASSED_OVER: usize = 1024;
 
-/// Offers a service, of any payload kind. One thread at a time, or an executor's; requests and
-/// responders outlive it. When it is dropped, its clients are notified.
+/// Offers a service, of any payload kind. Use it from one thread at a time, or add it to an
+/// executor. Requests and responders may outlive it. When it is dropped, its clients are notified.
 pub struct RawService {
     requests: RawSubscription,
     clients: Arc<Clients>,
@@ -119,7 +119,7 @@ impl RawService {
                 return Ok(Some(request));
             }
         }
-        // No request waits: departed clients are released.
+        // No request, or only skipped ones: there is time to release departed clients.
         self.clients.is_due(MonotonicNs::now());
         Ok(None)
     }

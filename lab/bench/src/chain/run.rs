@@ -16,7 +16,8 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time in which a stage must make its work and its ends: works load maps and networks then.
+/// Time limit for a stage to create its work (a library with an algorithm, which loads maps and
+/// neural networks at that moment) and its ends.
 const START: Duration = Duration::from_secs(60);
 /// Interval between two reads of the processes' CPU time and memory.
 const SAMPLING: Duration = Duration::from_millis(200);
@@ -228,7 +229,7 @@ fn keep(
     let mut keepers = Vec::new();
     for system in systems.into_iter().filter(|s| **s != System::Driveline) {
         let variant = peers.variant(system).with_context(|| {
-            format!("there is no program that carries {system}: ask for it by name")
+            format!("no selected peer carries {system}: name it in `--systems`")
         })?;
         let job = common(shape, system, Role::Keeper, directory);
         // Even without a rate, a chain is not a ping-pong.
@@ -261,9 +262,9 @@ fn processes_of<'a>(
 ) -> Result<Vec<Process<'a>>> {
     let order: Vec<usize> = shape.order.iter().rev().copied().collect();
     let program_of = |system: &System| {
-        peers.program(system).with_context(|| {
-            format!("there is no program that carries {system}: ask for it by name")
-        })
+        peers
+            .program(system)
+            .with_context(|| format!("no selected peer carries {system}: name it in `--systems`"))
     };
     if shape.job.reach == Reach::Process {
         let system = shape.common_program()?;
@@ -302,8 +303,9 @@ fn stage_part<'a>(
         let spec = shape.job.edges.get(topic).context("an edge is missing")?;
         ensure!(
             spec.system != System::Driveline || has_driveline,
-            "the topic '{topic}' is to be carried by driveline: peers can do that if they were \
-             built with it, and then there is {DRIVELINE_PEER} (`make peers`)"
+            "Driveline is to carry the topic '{topic}', but the peer {DRIVELINE_PEER} was not \
+             found. Only peers that were built with Driveline can carry it: `make peers` builds \
+             them"
         );
         let readers = shape.readers.get(topic.as_str()).map_or(&[][..], Vec::as_slice);
         let position = readers.iter().position(|r| *r == index).unwrap_or(0);

@@ -160,7 +160,7 @@ impl<'a> Processes<'a> {
             System::Peer { .. } => self
                 .peers
                 .program(system)
-                .with_context(|| format!("there is no program that carries {system}")),
+                .with_context(|| format!("no selected peer carries {system}")),
         }
     }
 

@@ -170,6 +170,7 @@ pub fn expected_seconds(case: &Case) -> f64 {
     case.links.iter().map(link).fold(observed.max(chained), f64::max)
         + start
         + ends as f64 * EACH_END_S
+        + if case.beside.deployment.is_bare() { 0.0 } else { CONTAINERS_START_S }
 }
 
 /// Pause of an open loop after its first sample and before its end mark.
@@ -178,6 +179,8 @@ const RESTS_S: f64 = 0.15;
 const EACH_END_S: f64 = 0.005;
 /// Start of a link that is observed at rest, and time until it is at rest.
 const REST_START_S: f64 = 0.6;
+/// Start and end of the containers of a run, with Podman.
+const CONTAINERS_START_S: f64 = 0.6;
 const WORKLOAD_START_S: f64 = 0.6;
 const CHAIN_START_S: f64 = 2.6;
 /// A middleware's own latency tool runs for 5 to 10 s.

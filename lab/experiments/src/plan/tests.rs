@@ -328,6 +328,9 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
     let mut twice = own.clone();
     twice.links.extend(own.links.clone());
     assert!(close(expected_seconds(&twice), expected_seconds(&own) + 0.01));
+    let mut contained = own.clone();
+    contained.beside.deployment = Deployment::Containers;
+    assert!(close(expected_seconds(&contained), expected_seconds(&own) + 0.6));
     let tool = Case { role: Role::OwnTool, ..other };
     assert!(close(expected_seconds(&tool), 8.0));
 }

@@ -78,7 +78,8 @@ namespace detail {
     if (rows % 3 != 0) {
         return Error{"a matrix of " + std::to_string(rows) + " rows is no " +
                      std::string(to_string(encoding)) +
-                     " image, which has three rows for two of pixels"};
+                     " image: its matrix has 3 rows for each 2 rows of pixels, so the number "
+                     "of rows must be a multiple of 3"};
     }
     return rows / 3 * 2;
 }
@@ -124,7 +125,7 @@ private:
 /// Returns the image as a matrix over the same memory. The matrix and its copies are valid as long
 /// as the image's payload (the sample that holds it).
 [[nodiscard]] inline ConstMat view(const ImageView& image) {
-    // Constant from here on by its type.
+    // The cast is safe: `ConstMat` gives only read access to this memory.
     auto* data = const_cast<std::uint8_t*>(image.data().data());
     return ConstMat(
         detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), data));
@@ -147,7 +148,7 @@ private:
     return image_payload_size(static_cast<std::uint32_t>(mat.cols), *height, encoding);
 }
 
-/// Copies the pixels of `mat` into an image of the same size and pixel size.
+/// Copies the pixels of `mat` into an image of the same size. Their matrix types must be equal.
 [[nodiscard]] inline Result<void> copy(const cv::Mat& mat, const ImageMut& image) {
     cv::Mat target = view(image);
     if (mat.dims > 2 || mat.size() != target.size() || mat.type() != target.type()) {

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 /// Time over which a rate is counted.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Maximum number of counters kept of a topic: modules report ten times a second.
-const MOST: usize = 64;
+/// Minimum time between two entries of a history, which bounds its length. A topic with many
+/// outputs has a report of each, ten times a second.
+const STEP: Duration = Duration::from_millis(30);
 
 /// State of one topic.
 #[derive(Debug, Default)]
@@ -20,7 +21,8 @@ struct Topic {
     /// Samples of all outputs so far.
     published: u64,
     newest: Option<MonotonicNs>,
-    /// Times of reports with `published` at that time; the first one is before the window.
+    /// Times of reports, at least [`STEP`] apart, with `published` at that time. Only the first one
+    /// is before the window.
     history: VecDeque<(MonotonicNs, u64)>,
 }
 
@@ -64,13 +66,10 @@ impl Topics {
         topic.published += published.saturating_sub(before);
         let newest = Some(MonotonicNs(*newest_ns)).filter(|at| at.0 != 0);
         topic.newest = topic.newest.max(newest);
-        if topic.history.is_empty() {
+        if topic.history.back().is_none_or(|(at, _)| now.since(*at) >= STEP) {
             topic.history.push_back((now, topic.published));
         }
-        topic.history.push_back((now, topic.published));
-        let window = |at: MonotonicNs| now.since(at) > WINDOW;
-        while topic.history.len() > MOST || topic.history.get(1).is_some_and(|(at, _)| window(*at))
-        {
+        while topic.history.get(1).is_some_and(|(at, _)| now.since(*at) > WINDOW) {
             topic.history.pop_front();
         }
     }
@@ -147,8 +146,12 @@ mod tests {
     }
 
     fn report(topics: &mut Topics, at_ms: u64, published: u64) {
+        report_of(topics, "camera", at_ms, published);
+    }
+
+    fn report_of(topics: &mut Topics, component: &str, at_ms: u64, published: u64) {
         let record = Record::Output {
-            component: "camera".into(),
+            component: component.into(),
             output: "image".into(),
             topic: name().id(),
             published,
@@ -175,7 +178,22 @@ mod tests {
         let unmet: Vec<_> = t.unmet(&mode(20.0, 5000), MonotonicNs(3400 * MS)).collect();
         assert_eq!(unmet.len(), 1, "{unmet:?}");
         assert!(unmet[0].starts_with("topic 'camera/image' has "), "{unmet:?}");
-        assert!(t.by_id[&name().id()].history.len() < MOST);
+    }
+
+    #[test]
+    fn many_outputs_of_a_topic_add_up() {
+        // 100 outputs with ten samples a second each, reported one after the other.
+        let mut t = topics();
+        for tenth in 0..=50 {
+            for output in 0..100 {
+                let at_ms = 1000 + tenth * 100 + output;
+                report_of(&mut t, &format!("camera_{output}"), at_ms, tenth);
+            }
+        }
+        let topic = &t.by_id[&name().id()];
+        let rate = topic.rate(MonotonicNs(6100 * MS));
+        assert!((950.0..=1050.0).contains(&rate), "{rate}");
+        assert!(topic.history.len() < 40, "{}", topic.history.len());
     }
 
     #[test]
