@@ -2,6 +2,7 @@
 //! Directory of files that the containers of a run share with each other and with the launcher
 //! (`docs/protocols/deployment.md`).
 
+use driveline_runtime::launch::Placement;
 use driveline_types::EndpointId;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub(crate) const PARENT: &str = "/dev/shm";
 pub(crate) const PREFIX: &str = "driveline-run-";
 /// File that a running launcher keeps locked.
 const LOCK: &str = "launcher";
+/// Maximum length of the path of a socket, in bytes.
+const MOST_OF_SOCKET: usize = 107;
 
 /// The directory of a run. It is removed on drop; `driveline deploy clean` removes the directory of
 /// a killed launcher.
@@ -49,6 +52,17 @@ impl RunDirectory {
         let named = |path: &Path, e: io::Error| {
             io::Error::new(e.kind(), format!("cannot prepare {}: {e}", path.display()))
         };
+        let accounts = path.join("accounts");
+        let longest =
+            modules.iter().map(|m| Placement::socket(&accounts, m).as_os_str().len()).max();
+        if let Some(longest) = longest.filter(|bytes| *bytes > MOST_OF_SOCKET) {
+            let text = format!(
+                "{} is too long: its longest path of a socket has {longest} bytes, and the system \
+                 permits {MOST_OF_SOCKET}; use a directory such as /dev/shm/pilot",
+                path.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         let id = EndpointId::random()?.to_string();
         std::fs::create_dir_all(path).map_err(|e| named(path, e))?;
         let lock = match lock_again(&path.join(LOCK)) {
@@ -258,6 +272,10 @@ mod tests {
         drop(run);
         assert!(path.join("accounts/lane").is_dir());
         RunDirectory::attached(&path, &["lane"]).unwrap();
+        let deep = path.join("x".repeat(100));
+        let text = RunDirectory::attached(&deep, &["lane"]).unwrap_err().to_string();
+        assert!(text.contains("too long") && text.contains("permits 107"), "{text}");
+        assert!(!deep.exists());
     }
 
     #[test]

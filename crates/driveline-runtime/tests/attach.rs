@@ -37,25 +37,35 @@ impl Others {
 
     /// `with`: `run` or `contain`.
     fn start(&mut self, with: &str, module: &str) -> u32 {
-        let child = self.command(with, module).into_inner().unwrap().spawn().unwrap();
+        let command = self.command(with, module);
+        self.spawn(command)
+    }
+
+    fn spawn(&mut self, mut command: Command) -> u32 {
+        let child = command.spawn().unwrap();
         let pid = child.id();
         self.processes.push(child);
         pid
     }
 
-    fn command(&self, with: &str, module: &str) -> Mutex<Command> {
+    fn command(&self, with: &str, module: &str) -> Command {
+        self.command_at(with, module, module)
+    }
+
+    /// `at`: module whose socket the process connects to.
+    fn command_at(&self, with: &str, module: &str, at: &str) -> Command {
         let mut command = Command::new(host());
         command
             .arg0(format!("driveline:{module}"))
             .args([with, "--module", module, "--graph"])
             .arg(&self.fixture.graph.file)
             .arg("--account-socket")
-            .arg(self.accounts.join(module).join("socket"))
+            .arg(self.accounts.join(at).join("socket"))
             .env("DRIVELINE_DOMAIN_DIR", &self.fixture.options.domain_dir)
             .env("GREETING", "hello")
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        Mutex::new(command)
+        command
     }
 
     fn codes(&mut self) -> Vec<Option<i32>> {
@@ -99,7 +109,7 @@ fn a_module_that_is_killed_and_started_again_comes_back_into_the_run() {
     let mut others = Others::new(&graph(0, "", ""));
     others.start("contain", "one");
     let second = others.start("contain", "two");
-    let command = others.command("contain", "two");
+    let command = Mutex::new(others.command("contain", "two"));
     let on_event = move |event: &Event| match event {
         // As an engine kills a container: its end comes without its word.
         Event::Running => {
@@ -137,4 +147,98 @@ fn an_interrupt_ends_the_modules_that_have_come_and_waits_for_no_other() {
     let outcome = others.fixture.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);
     assert_eq!(others.codes(), [Some(0)]);
+}
+
+/// Texts of the unexpected ends.
+fn deaths(seen: &Seen) -> Vec<String> {
+    let deaths = seen.events.iter().filter_map(|e| match e {
+        Event::Ended { death, expected: false } => Some(death.to_string()),
+        _ => None,
+    });
+    deaths.collect()
+}
+
+#[test]
+fn a_module_on_the_socket_of_another_is_refused_at_both_ends() {
+    for with in ["contain", "run"] {
+        let mut others = Others::new(&graph(0, "", ""));
+        others.start("contain", "one");
+        let wrong = others.command_at(with, "one", "two");
+        others.spawn(wrong);
+        let right = Mutex::new(others.command("contain", "two"));
+        let on_event = move |event: &Event| {
+            if matches!(event, Event::Restarts { module, .. } if module == "two") {
+                let mut right = right.lock().unwrap().spawn().unwrap();
+                std::thread::spawn(move || right.wait());
+            }
+        };
+        let mut seen = Seen {
+            interrupt_at: Some("all modules are ready"),
+            on_event: Some(Box::new(on_event)),
+            ..Seen::default()
+        };
+        let outcome = others.fixture.run(&mut seen);
+        assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);
+        let deaths = deaths(&seen);
+        assert_eq!(deaths.len(), 1, "{deaths:?}");
+        assert!(
+            deaths[0].contains("'two'") && deaths[0].contains("a process of module 'one'"),
+            "{deaths:?}"
+        );
+        assert_ne!(others.codes()[1], Some(0), "{with}");
+    }
+}
+
+#[test]
+fn a_module_with_other_settings_is_named() {
+    let mut others = Others::new(&graph(20, "", ""));
+    others.start("contain", "one");
+    let mut other = others.command("contain", "two");
+    other.args(["--set", "other.period_ms=6"]);
+    others.spawn(other);
+    let mut seen = Seen::default();
+    let outcome = others.fixture.run(&mut seen);
+    assert_eq!(outcome.end, End::Finished { component: "counter".into() }, "{:?}", seen.lines);
+    let named = seen.events.iter().filter_map(|e| match e {
+        Event::OtherGraph { module } => Some(module.as_str()),
+        _ => None,
+    });
+    assert_eq!(named.collect::<Vec<_>>(), ["two"]);
+}
+
+#[test]
+fn a_suspended_first_process_does_not_hold_up_the_end() {
+    let mut others = Others::new(&graph(0, "", ""));
+    others.start("contain", "one");
+    let second = others.start("contain", "two");
+    let on_event = move |event: &Event| {
+        if matches!(event, Event::Running) {
+            kill_process(Pid::from_raw(second.cast_signed()).unwrap(), Signal::STOP).unwrap();
+        }
+    };
+    let mut seen = Seen {
+        interrupt_at: Some("all modules are ready"),
+        on_event: Some(Box::new(on_event)),
+        ..Seen::default()
+    };
+    let outcome = others.fixture.run(&mut seen);
+    assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);
+    assert_eq!(outcome.killed, ["two"], "{outcome:?}");
+    let of_second = seen.events.iter().find_map(|e| match e {
+        Event::Ended { death, .. } if death.module == "two" => Some(death.to_string()),
+        _ => None,
+    });
+    assert!(of_second.as_ref().is_some_and(|d| d.contains("does not respond")), "{of_second:?}");
+}
+
+#[test]
+fn a_socket_that_cannot_be_made_ends_the_start() {
+    let others = Others::new(&graph(0, "", ""));
+    std::fs::create_dir(others.accounts.join("two/socket")).unwrap();
+    let mut seen = Seen::default();
+    let End::Died(death) = others.fixture.run(&mut seen).end else { panic!("{:?}", seen.lines) };
+    let text = death.to_string();
+    assert!(text.contains("'two'") && text.contains("two/socket: Is a directory"), "{text}");
+    let restarts = seen.events.iter().filter(|e| matches!(e, Event::Restarts { .. }));
+    assert_eq!(restarts.count(), 0, "{:?}", seen.lines);
 }

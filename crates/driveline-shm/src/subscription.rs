@@ -202,8 +202,8 @@ impl Subscription {
     }
 
     /// Returns true if fewer than `max_held` samples are held, of all publishers together. The
-    /// exact count is made only when the upper bound `at_most`, which grows with each take, reaches the
-    /// limit. With `held_of_each`, the limit is the number of pins of each publisher instead.
+    /// exact count is made only when the upper bound `at_most`, which grows with each take, reaches
+    /// the limit. With `held_of_each`, the limit is the number of pins of each publisher instead.
     fn may_hold_another(&mut self) -> bool {
         if self.inlet.held_of_each {
             return true;

@@ -785,6 +785,9 @@ impl Sink for Show<'_> {
                 self.collector.recovered(module, *after_ms as f64)
             }
             Event::Down { module, .. } => self.collector.stays_down(module),
+            Event::OtherGraph { .. } => {
+                self.collector.facts_mut().notes.push(event.to_string());
+            }
             Event::Fault { module, text, reaction } => {
                 self.collector.breach(module, text, reaction);
             }
@@ -805,6 +808,7 @@ impl Sink for Show<'_> {
             event,
             Event::Unmatched { .. }
                 | Event::OtherBuild { .. }
+                | Event::OtherGraph { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
                 | Event::Suspended { .. }

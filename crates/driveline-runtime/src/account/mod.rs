@@ -13,6 +13,7 @@ mod reader;
 mod writer;
 
 pub use build_id::build_id;
+pub(crate) use build_id::graph_digest;
 pub use contained::{CONTAINED_FORMAT, ContainedRecord, OutputStream, Usage, Word};
 pub use reader::{LineReader, MAX_LINE_BYTES};
 pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
@@ -58,6 +59,11 @@ pub enum Record {
         /// own.
         #[serde(default)]
         clock_offset_ns: i64,
+    },
+    /// The graph that the process has read.
+    Graph {
+        /// Digest of its files and of `--set`.
+        digest: String,
     },
     /// All components are initialised; the process waits for the command to start.
     Ready,

@@ -18,6 +18,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -92,6 +93,8 @@ fn contained(arguments: &[OsString], options: &HostOptions) -> io::Result<i32> {
     let out = pipe(child.stdout.take().map(OwnedFd::from))?;
     let err = pipe(child.stderr.take().map(OwnedFd::from))?;
     let mut first = First {
+        module: options.module.clone(),
+        path: path.clone(),
         asked,
         children,
         launcher: Launcher { socket: Some(launcher), waiting: Vec::new(), words: Vec::new() },
@@ -151,6 +154,9 @@ fn reap(of_interest: Option<u32>) -> Option<WaitStatus> {
 }
 
 struct First {
+    module: String,
+    /// Socket of the launcher.
+    path: PathBuf,
     asked: UnixStream,
     children: UnixStream,
     launcher: Launcher,
@@ -235,6 +241,11 @@ impl First {
         }
         match self.kill_at {
             None => {
+                output::log(format_args!(
+                    "error: the launcher at {} has closed the connection; module '{}' ends",
+                    self.path.display(),
+                    self.module
+                ));
                 self.signal(Signal::TERM);
                 self.kill_at = Some(Instant::now() + KILL_AFTER);
             }
@@ -269,7 +280,9 @@ impl First {
         let (code, signal) = (status.exit_status(), status.terminating_signal());
         self.launcher.send(&ContainedRecord::Exited { code, signal, oom });
         self.launcher.finish();
-        code.or(signal.map(|s| SIGNALLED + s)).unwrap_or_default()
+        let code = code.or(signal.map(|s| SIGNALLED + s)).unwrap_or_default();
+        // The work was not done, even if the module ended in order.
+        if self.kill_at.is_some() && code == 0 { i32::from(exit::FAILED) } else { code }
     }
 }
 

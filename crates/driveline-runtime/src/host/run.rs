@@ -12,13 +12,13 @@ use super::watch::{Subject, Watch};
 use super::without_launcher;
 use super::words::{ModeWord, Word, Words};
 use crate::account::{
-    Call, CallPlace, ComponentWork, FORMAT, Record, WRITE_WITHIN, Writer, build_id,
+    Call, CallPlace, ComponentWork, FORMAT, Record, WRITE_WITHIN, Writer, build_id, graph_digest,
 };
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::heartbeats::{Heartbeats, Layout};
-use crate::launch::control::remove_of_dead_launcher;
+use crate::launch::control::{is_closed, remove_of_dead_launcher};
 use crate::time_namespace;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
 use driveline_graph::{
@@ -95,6 +95,12 @@ pub enum HostError {
     /// An executor cannot be made.
     #[error(transparent)]
     Executor(#[from] driveline::ExecutorError),
+    /// The launcher has ended, or has refused the connection, before the module ended.
+    #[error("the launcher at {} has closed the connection", socket.display())]
+    LauncherLost {
+        /// The launcher's socket.
+        socket: PathBuf,
+    },
     /// The system refused something.
     #[error("{what}: {source}")]
     Os {
@@ -180,7 +186,12 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         watch: &watch,
         handed: handed.as_deref(),
     };
-    let ran = module.run();
+    let mut ran = module.run();
+    // A launcher that lives closes its end only after the account has ended.
+    let lost = socket.as_ref().is_some_and(is_closed) && !watch.goes_on();
+    if let (Some(path), true, true) = (&options.account_socket, lost, ran.is_ok()) {
+        ran = Err(HostError::LauncherLost { socket: path.clone() });
+    }
     if let (Some(account), Err(e)) = (&account, &ran) {
         account.send_vital(Record::Failed { call: None, text: e.to_string() });
     }
@@ -226,6 +237,11 @@ impl Module<'_> {
             }
         };
         let graph = resolve(self.options, self.loader, &libraries, &entered)?;
+        if let Some(account) = self.account
+            && let Some(digest) = graph_digest(&graph.files, &self.options.set)
+        {
+            account.send(Record::Graph { digest });
+        }
         let Some(module) = graph.module(&self.options.module) else { return Ok(()) };
         injected_faults::enable(module.name.as_str());
         // The kernel keeps 15 bytes.

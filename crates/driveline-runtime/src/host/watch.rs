@@ -91,6 +91,11 @@ impl Watch {
         self.goes_on.store(true, Ordering::Release);
     }
 
+    /// Returns true if the module continues without its launcher.
+    pub(super) fn goes_on(&self) -> bool {
+        self.goes_on.load(Ordering::Acquire)
+    }
+
     /// Starts the heartbeats.
     pub(super) fn pulse(&self, pulse: Pulse) {
         let _ = self.pulse.set(pulse);

@@ -227,6 +227,16 @@ impl Child {
         }
     }
 
+    /// Returns true if its process connects to a socket with a name.
+    pub(super) fn is_remote(&self) -> bool {
+        matches!(self.body, Body::Remote(_))
+    }
+
+    /// Returns true if it was given up without a sign of its end.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(&self.body, Body::Remote(remote) if remote.is_lost())
+    }
+
     /// Returns the cause of its end as known from outside, for people.
     pub(super) fn cause_from_outside(&self) -> Option<String> {
         match &self.body {

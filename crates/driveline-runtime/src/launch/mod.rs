@@ -114,6 +114,11 @@ pub enum Event {
         /// Its build; empty in releases before this.
         build: String,
     },
+    /// The module was started by others, with another graph or `--set` than the launcher's.
+    OtherGraph {
+        /// Module.
+        module: String,
+    },
     /// Two ends of a host topic were not matched; the graph runs without this connection.
     Unmatched {
         /// Topic, both ends and the reason, for people.
@@ -317,6 +322,12 @@ impl fmt::Display for Event {
                     build_id()
                 )
             }
+            Self::OtherGraph { module } => write!(
+                f,
+                "warning: {}: its graph, parameter files or `--set` differ from those of this \
+                 command; start both with the same",
+                Called(module)
+            ),
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
             Self::Matched { topic, publisher, subscription } => {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")

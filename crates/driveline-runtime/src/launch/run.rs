@@ -27,7 +27,7 @@ use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, State, Supervisor};
 use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink, Stream};
-use crate::account::{Record, build_id};
+use crate::account::{Record, build_id, graph_digest};
 use crate::cores::{self, KeptOff};
 use crate::host;
 use crate::time_namespace;
@@ -313,7 +313,13 @@ impl Launcher<'_> {
                     Action::Start(i) => {
                         if let Err(source) = self.start(i) {
                             self.not_started(i, &source);
-                            inputs.push_back(Input::Ended { process: i, ok: false });
+                            // Where others start the processes, a start is only to listen, and has
+                            // no pause before the next one.
+                            inputs.push_back(if self.only_listens(i) {
+                                Input::Unstartable(i)
+                            } else {
+                                Input::Ended { process: i, ok: false }
+                            });
                         }
                     }
                     Action::Terminate(i) => self.terminate(i),
@@ -373,16 +379,27 @@ impl Launcher<'_> {
         Ok(())
     }
 
+    /// Returns true if others start this process.
+    fn only_listens(&self, process: usize) -> bool {
+        let is_module = matches!(self.processes[process].program, Program::Module(_));
+        is_module && self.options.placement.as_ref().is_some_and(|p| p.starter.is_none())
+    }
+
     /// Handles a process that the system did not start.
     fn not_started(&mut self, process: usize, source: &io::Error) {
-        let program = match self.processes[process].program {
-            Program::Gateway(gateway) => &gateway.program,
-            Program::Module(_) => &self.options.host,
+        let how = match self.processes[process].program {
+            _ if self.only_listens(process) => format!("cannot connect to this command: {source}"),
+            Program::Gateway(gateway) => {
+                format!("could not be started with {}: {source}", gateway.program.display())
+            }
+            Program::Module(_) => {
+                format!("could not be started with {}: {source}", self.options.host.display())
+            }
         };
         let death = Death {
             module: self.name(process),
             pid: 0,
-            how: format!("could not be started with {}: {source}", program.display()),
+            how,
             exit_code: None,
             signal: None,
             when: self.when(),
@@ -543,6 +560,7 @@ impl Launcher<'_> {
     }
 
     fn record(&mut self, process: usize, mut record: Record) {
+        let only_listens = self.only_listens(process);
         if let Record::Busy { for_ms, .. } = &mut record {
             // A module can send any number; no call has lasted longer than the run.
             *for_ms =
@@ -573,8 +591,13 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
-            Record::Hello { build, clock_offset_ns, .. } => {
+            Record::Hello { module: of, build, clock_offset_ns, .. } => {
                 child.words.greeted = true;
+                if child.is_remote() && *of != module {
+                    let why = super::remote::of_another_module(of);
+                    child.words.failed = Some((None, why));
+                    child.signal(Signal::KILL);
+                }
                 if let Some(why) = time_namespace::refused(*clock_offset_ns) {
                     child.words.failed = Some((None, why));
                     child.signal(Signal::KILL);
@@ -586,6 +609,14 @@ impl Launcher<'_> {
                         build: build.clone(),
                     });
                 }
+            }
+            // A module that the launcher has started has its files and settings.
+            Record::Graph { digest }
+                if only_listens
+                    && graph_digest(&self.graph.files, &self.options.set)
+                        .is_some_and(|own| own != *digest) =>
+            {
+                self.sink.event(&Event::OtherGraph { module: module.clone() });
             }
             Record::Entered { call } => child.starting_in = Some(call.clone()),
             Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
@@ -707,8 +738,9 @@ impl Launcher<'_> {
             exit_code: status.code(),
             signal: status.signal(),
             when,
+            // From outside, it is known whether the signal has reached it.
             cause: if killed {
-                None
+                from_outside.filter(|_| c.is_lost())
             } else {
                 from_outside
                     .or_else(|| c.words.cause(status, c.end_requested, is_gateway(&c.module)))

@@ -37,6 +37,8 @@ pub(super) enum Input {
     Ready(usize),
     /// The process has ended. `ok: false`: it failed, or could not be started.
     Ended { process: usize, ok: bool },
+    /// The process cannot be started, and another attempt would not change that.
+    Unstartable(usize),
     /// The process violates what the graph declares, and is restarted regardless of its policy.
     /// `killed`: it was killed already, because it hangs.
     Faulty { process: usize, killed: bool },
@@ -149,6 +151,10 @@ impl Supervisor {
             }
             Input::Faulty { process, killed } => self.faulty(process, killed, now, &mut actions),
             Input::Ended { process, ok } => self.ended(process, ok, now, &mut actions),
+            Input::Unstartable(i) if !self.stopping => {
+                self.down(i, DownReason::Policy, &mut actions);
+            }
+            Input::Unstartable(i) => self.ended(i, false, now, &mut actions),
             Input::GraphRuns => self.running = true,
             Input::Stop => self.stop(&mut actions),
             Input::Time => {}

@@ -77,6 +77,17 @@ fn a_faulty_module_is_started_again_whatever_its_policy_within_its_limit() {
 }
 
 #[test]
+fn a_process_that_cannot_be_started_stays_down_whatever_its_policy() {
+    let mut s = running(vec![with(RestartPolicy::Always), with(RestartPolicy::Always)]);
+    let after = s.step(MS, died(0));
+    assert!(matches!(after[..], [Action::Restart { process: 0, .. }]), "{after:?}");
+    assert_eq!(s.step(1000 * MS, Input::Time), [Action::Start(0)]);
+    let down = Action::Down { process: 0, why: DownReason::Policy };
+    assert_eq!(s.step(1000 * MS, Input::Unstartable(0)), [down]);
+    assert_eq!(s.step(5000 * MS, Input::Time), []);
+}
+
+#[test]
 fn a_module_without_a_policy_stays_down_and_the_others_go_on() {
     let mut s = running(vec![with(RestartPolicy::Never), with(RestartPolicy::Never)]);
     assert_eq!(s.step(MS, died(0)), [Action::Down { process: 0, why: DownReason::Policy }]);

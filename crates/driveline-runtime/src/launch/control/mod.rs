@@ -299,13 +299,17 @@ pub(crate) fn remove_dead(path: &Path, patience: Duration) {
 /// Removes the control socket of a dead launcher, if it exists: the last act of a process of a run.
 /// `launcher` is the process's socket to it. Blocks for 1 s at most.
 pub fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
-    let mut fds = [PollFd::new(launcher, PollFlags::empty())];
-    let closed = poll(&mut fds, Some(&Timespec::default())).is_ok()
-        && fds.iter().any(|fd| !fd.revents().is_empty());
-    if let Some(path) = control.filter(|_| closed) {
+    if let Some(path) = control.filter(|_| is_closed(launcher)) {
         // The kernel may not have closed all its descriptors yet.
         remove_dead(path, LAUNCHER_ENDS);
     }
+}
+
+/// Returns true if the launcher has closed its end of a socket for both directions.
+pub(crate) fn is_closed(launcher: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(launcher, PollFlags::empty())];
+    poll(&mut fds, Some(&Timespec::default())).is_ok()
+        && fds.iter().any(|fd| !fd.revents().is_empty())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 mod waiting;
 
 use super::Stream;
-use crate::account::{ContainedRecord, LineReader, OutputStream, Usage, Word};
+use crate::account::{CONTAINED_FORMAT, ContainedRecord, LineReader, OutputStream, Usage, Word};
 use driveline_graph::ResolvedModule;
 use driveline_shm::PeerUser;
 use rustix::process::Signal;
@@ -25,13 +25,15 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use waiting::{FirstLine, Waiting};
 
 /// Maximum number of connections of one module that have not identified themselves.
 const MOST_WAITING: usize = 4;
 /// Maximum number of accepted connections, and of reads of one, in a turn.
 const TURN: usize = 16;
+/// Time for the first process of a container to end after [`Word::Kill`].
+const KILLED_WITHIN: Duration = Duration::from_secs(5);
 /// Name of the socket in the module's directory.
 const SOCKET: &str = "socket";
 
@@ -110,6 +112,7 @@ struct First {
 }
 
 pub(super) struct Remote {
+    module: String,
     listener: UnixListener,
     path: PathBuf,
     /// The only user that may connect, next to the launcher's own and root.
@@ -119,6 +122,9 @@ pub(super) struct Remote {
     first: Option<First>,
     had_first: bool,
     had_account: bool,
+    /// Time of the first [`Word::Kill`].
+    killed: Option<Instant>,
+    lost: bool,
     pid: u32,
     /// Readable once it has ended; the other end is closed then.
     death: UnixStream,
@@ -139,6 +145,7 @@ impl Remote {
         let (death, lives) = UnixStream::pair()?;
         let started = placement.starter.as_ref().map(|s| s.start(module)).transpose()?;
         Ok(Self {
+            module: module.name.as_str().to_owned(),
             listener,
             path,
             user,
@@ -147,6 +154,8 @@ impl Remote {
             first: None,
             had_first: false,
             had_account: false,
+            killed: None,
+            lost: false,
             pid: 0,
             death,
             lives: Some(lives),
@@ -164,6 +173,11 @@ impl Remote {
             Some(started) => started.place(),
             None => format!("is expected at {}", self.path.display()),
         }
+    }
+
+    /// Returns true if it did not end after [`Word::Kill`], and was given up.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
     }
 
     pub(super) fn cause(&self) -> Option<String> {
@@ -236,7 +250,16 @@ impl Remote {
                     self.connected();
                     news.push(RemoteNews::Account { socket, first: bytes });
                 }
-                FirstLine::Contained { socket, bytes } if self.first.is_none() => {
+                FirstLine::Contained { module, .. } if module != self.module => {
+                    self.refuse(of_another_module(&module));
+                }
+                FirstLine::Contained { format, .. } if format > CONTAINED_FORMAT => {
+                    self.refuse(format!(
+                        "its `driveline-host` is of a newer release, with format {format}: use \
+                         one release for launcher and modules"
+                    ));
+                }
+                FirstLine::Contained { socket, bytes, .. } if self.first.is_none() => {
                     let mut first = First { socket, records: LineReader::default() };
                     self.had_first = true;
                     self.connected();
@@ -248,6 +271,15 @@ impl Remote {
                 // A second connection of its kind, or another program.
                 FirstLine::Account { .. } | FirstLine::Contained { .. } | FirstLine::Useless => {}
             }
+        }
+    }
+
+    /// Ends the module, whose first process cannot be used and finds its connection closed.
+    fn refuse(&mut self, cause: String) {
+        // A process that works is not ended by another one that connects.
+        if !self.had_connection() {
+            self.cause = Some(cause);
+            self.end(by_code(1));
         }
     }
 
@@ -351,6 +383,9 @@ impl Remote {
         }
         if let Some(first) = &mut self.first {
             let word = if kill { Word::Kill } else { Word::Terminate };
+            if kill {
+                self.killed.get_or_insert_with(Instant::now);
+            }
             let _ = first.socket.write_all(word.line().as_bytes());
             if let Some(started) = self.started.as_mut().filter(|_| kill) {
                 started.kill();
@@ -372,10 +407,30 @@ impl Remote {
         }
     }
 
-    /// Closes connections that do not identify themselves.
+    /// Closes connections that do not identify themselves, or do not end after [`Word::Kill`].
     pub(super) fn expire(&mut self, now: Instant) {
         self.waiting.retain(|w| !w.is_late(now));
+        let late = |since: Instant| now.saturating_duration_since(since) >= KILLED_WITHIN;
+        if self.first.is_some() && self.killed.is_some_and(late) {
+            self.first = None;
+            self.lost = true;
+            self.cause = Some(format!(
+                "the first process of its container does not respond, and was asked {} s ago to \
+                 kill the module: both may still exist",
+                KILLED_WITHIN.as_secs()
+            ));
+            self.end(by_signal(Signal::KILL.as_raw()));
+        }
     }
+}
+
+/// Returns the cause of the end of a module on whose socket another module connected.
+pub(super) fn of_another_module(name: &str) -> String {
+    format!(
+        "a process of module '{}' connected to its socket: `--account-socket` of each module is \
+         the one in its own directory",
+        name.escape_debug()
+    )
 }
 
 fn by_signal(signal: i32) -> ExitStatus {
@@ -388,11 +443,11 @@ fn by_code(code: i32) -> ExitStatus {
 
 /// Listens at a path, in place of an earlier file.
 fn listen(path: &std::path::Path) -> io::Result<UnixListener> {
+    let said = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
     match std::fs::remove_file(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(said(e)),
         _ => {}
     }
-    let said = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
     let listener = UnixListener::bind(path).map_err(said)?;
     // In a directory that passes on its group, the module has access by that group.
     let by_group = path

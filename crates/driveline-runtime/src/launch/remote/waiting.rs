@@ -26,6 +26,10 @@ pub(super) enum FirstLine {
     Contained {
         socket: UnixStream,
         bytes: Vec<u8>,
+        /// Format of its records.
+        format: u32,
+        /// The module that it starts.
+        module: String,
     },
     /// Not a line of this protocol, or no line.
     Useless,
@@ -67,8 +71,8 @@ impl Waiting {
     fn said(self, end: usize) -> FirstLine {
         let Self { socket, bytes, .. } = self;
         let line = &bytes[..end];
-        if matches!(serde_json::from_slice(line), Ok(ContainedRecord::Contained { .. })) {
-            return FirstLine::Contained { socket, bytes };
+        if let Ok(ContainedRecord::Contained { format, module }) = serde_json::from_slice(line) {
+            return FirstLine::Contained { socket, bytes, format, module };
         }
         match serde_json::from_slice(line) {
             Ok(Record::Hello { .. }) => FirstLine::Account { socket, bytes },
