@@ -121,20 +121,22 @@ def test_killed_containers_are_started_again_and_their_gaps_are_in_the_report(pl
 
 
 def test_a_killed_launcher_leaves_no_container_and_clean_removes_the_rest(place):
-    with place.run(place.graph(), "--deploy", "containers") as run:
-        run.wait_for("printer got 3")
-        living = place.directories()
-        check("a launcher runs" in place.driveline("deploy", "clean"), "a living run is left alone")
-        check(
-            place.directories() == living and len(place.containers()) == 3,
-            "a living run is left alone",
-        )
-        run.process.kill()
-        run.process.wait()
-        wait(lambda: not place.containers(), "containers outlive their launcher")
-    check(place.directories() == living, "the directory stays")
-    place.driveline("deploy", "clean")
-    check(not place.directories(), "clean removes it")
+    for deployment, containers in (("containers", 3), ("container", 1)):
+        with place.run(place.graph(), "--deploy", deployment) as run:
+            run.wait_for("printer got 3")
+            living = place.directories()
+            cleaned = place.driveline("deploy", "clean")
+            check("a launcher runs" in cleaned, "a living run is left alone")
+            check(
+                place.directories() == living and len(place.containers()) == containers,
+                "a living run is left alone",
+            )
+            run.process.kill()
+            run.process.wait()
+            wait(lambda: not place.containers(), f"{deployment}: it outlives its launcher")
+        check(place.directories() == living, "the directory stays")
+        place.driveline("deploy", "clean")
+        check(not place.directories(), "clean removes it")
 
 
 def test_a_memory_limit_is_named_as_the_cause(place):

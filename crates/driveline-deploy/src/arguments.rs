@@ -130,7 +130,18 @@ pub(crate) fn cpu_list(set: &[u32]) -> String {
 
 fn mount_text(mount: &Mount) -> String {
     let rights = if mount.writable { "" } else { ",readonly" };
-    format!("type=bind,source={},target={}{rights}", mount.source.display(), mount.target.display())
+    let [source, target] = [("source", &mount.source), ("target", &mount.target)]
+        .map(|(key, path)| field(&format!("{key}={}", path.display())));
+    format!("type=bind,{source},{target}{rights}")
+}
+
+/// Quotes a field of an option that engines read as a line of CSV.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -10,10 +10,14 @@ use driveline_graph::model::Access;
 use driveline_graph::{Cpus, Diagnostic, ResolvedGraph, ResolvedModule};
 use driveline_shm::reserved_bytes;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// Memory of a module in addition to its outputs: program, libraries, stacks.
 const BESIDES: u64 = 8 << 20;
+/// Share of a limit that topics leave free for page tables, stacks and heaps, and its bounds.
+const FREE_SHARE: u64 = 16;
+const FREE: RangeInclusive<u64> = 4 << 20..=64 << 20;
 
 /// Checks a graph against this machine and its engine. Asks the engine for images, and `ldd` for
 /// libraries; blocks.
@@ -109,10 +113,16 @@ fn reserved(graph: &ResolvedGraph, module: &ResolvedModule) -> u64 {
     bytes.sum()
 }
 
+/// Returns the smallest limit of which `used` bytes can be used.
+fn limit_for(used: u64) -> u64 {
+    let free = used.div_ceil(FREE_SHARE - 1).clamp(*FREE.start(), *FREE.end());
+    used.saturating_add(free)
+}
+
 fn memory_mistake(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Diagnostic> {
     let limit = module.deployment.memory?;
     let reserved = reserved(graph, module);
-    let needed = reserved.saturating_add(BESIDES);
+    let needed = limit_for(reserved.saturating_add(BESIDES));
     (limit < needed).then(|| {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         at(
@@ -120,7 +130,7 @@ fn memory_mistake(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Diag
             "memory",
             format!(
                 "module `{}` needs at least {} MiB: its outputs reserve {} MiB of shared memory, \
-                 the rest is for its process",
+                 the rest is for its process, and stays free",
                 module.name,
                 mib(needed),
                 mib(reserved)
@@ -290,6 +300,11 @@ mod tests {
         assert!(text.contains("g.yaml:7:") && text.contains("raise `memory:`"), "{text}");
         let (g, _dir) = graph("    memory: 1 GiB\n");
         assert!(memory_mistake(&g, &g.modules[0]).is_none());
+        // As the transport counts: it keeps a sixteenth of the limit free, 4 to 64 MiB.
+        let mib = |n: u64| n << 20;
+        assert_eq!(limit_for(mib(24)), mib(28));
+        assert_eq!(limit_for(mib(150)), mib(160));
+        assert_eq!(limit_for(mib(2000)), mib(2064));
     }
 
     #[test]

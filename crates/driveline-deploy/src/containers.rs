@@ -4,14 +4,16 @@
 
 use crate::arguments::run_arguments;
 use crate::engine::{Engine, EngineError};
-use crate::plan::{Mode, Plan, PlannedModule, Shared};
+use crate::plan::{LAUNCHER_SOCKET, Mode, Plan, PlannedModule, Shared};
 use crate::{HOST_IN_IMAGE, ImageFacts, label, ulimits};
 use driveline_graph::ResolvedModule;
 use driveline_runtime::launch::{Started, StartedEnd, Starter};
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -51,6 +53,9 @@ struct Run {
     starts: AtomicU32,
     /// The single container of all modules, once it runs.
     one: Mutex<Option<String>>,
+    /// Socket to which the first process of the single container is connected. It closes when the
+    /// launcher ends, whatever the cause.
+    alive: Mutex<Option<UnixListener>>,
 }
 
 impl Containers {
@@ -70,6 +75,7 @@ impl Containers {
             names: Mutex::default(),
             starts: AtomicU32::new(0),
             one: Mutex::default(),
+            alive: Mutex::default(),
         }))
     }
 
@@ -115,6 +121,9 @@ impl Starter for Containers {
     fn start(&self, module: &ResolvedModule) -> io::Result<Box<dyn Started>> {
         let planned = self.0.plan.module(module.name.as_str()).cloned();
         let planned = planned.ok_or_else(|| io::Error::other("the module is not planned"))?;
+        if self.0.plan.mode == Mode::One {
+            self.0.listen()?;
+        }
         let number = self.0.starts.fetch_add(1, Ordering::Relaxed) + 1;
         let (news, notifier) = UnixStream::pair()?;
         news.set_nonblocking(true)?;
@@ -204,6 +213,25 @@ impl Started for StartedContainer {
 }
 
 impl Run {
+    /// Makes the socket that shows the single container that the launcher lives. Nothing is read
+    /// from it, and its connections are not accepted.
+    fn listen(&self) -> io::Result<()> {
+        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        if alive.is_some() {
+            return Ok(());
+        }
+        let path = self.shared.accounts.join(LAUNCHER_SOCKET);
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+        let listener = UnixListener::bind(&path).map_err(named)?;
+        let user = self.plan.modules.first().map(|m| m.user);
+        if user.is_some_and(|user| user != rustix::process::geteuid().as_raw()) {
+            chown(&path, user, None).map_err(named)?;
+        }
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(named)?;
+        *alive = Some(listener);
+        Ok(())
+    }
+
     /// Starts a module and waits until it has connected; otherwise returns the reason.
     fn bring_up(&self, module: &PlannedModule, number: u32, state: &State) -> Option<StartedEnd> {
         let failed =

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Podman or Docker, controlled by its command line.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 use thiserror::Error;
+
+/// Time for an engine to answer to a first, short question.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Container engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +56,10 @@ pub enum EngineError {
     )]
     None,
     /// The named engine is unknown or not installed.
-    #[error("--engine {0}: no such program in PATH; install it, or name podman or docker")]
+    #[error(
+        "--engine {0}: this is no program whose name begins with podman or docker, in PATH or at \
+         this path"
+    )]
     Unknown(String),
     /// The engine does not work.
     #[error("{program} does not work: {text}; `{program} info` says more")]
@@ -191,7 +200,7 @@ impl Engine {
             // The client would answer even without its daemon.
             EngineKind::Docker => version.to_vec(),
         };
-        match self.ask(&arguments) {
+        match self.ask_within(&arguments, Some(ANSWERS_WITHIN)) {
             Ok(_) => Ok(self),
             Err(EngineError::Refused { text, .. }) => {
                 Err(EngineError::Broken { program: self.program.display().to_string(), text })
@@ -205,11 +214,23 @@ impl Engine {
     /// # Errors
     /// [`EngineError`], with its standard error.
     pub fn ask<S: AsRef<str>>(&self, arguments: &[S]) -> Result<String, EngineError> {
+        self.ask_within(arguments, None)
+    }
+
+    fn ask_within<S: AsRef<str>>(
+        &self,
+        arguments: &[S],
+        within: Option<Duration>,
+    ) -> Result<String, EngineError> {
         let arguments: Vec<String> = arguments.iter().map(|a| a.as_ref().to_owned()).collect();
-        let out = self.command(&arguments).output().map_err(|source| EngineError::Start {
-            program: self.program.display().to_string(),
-            source,
-        })?;
+        let program = || self.program.display().to_string();
+        let out = output(self.command(&arguments), within)
+            .map_err(|source| EngineError::Start { program: program(), source })?;
+        let Some(out) = out else {
+            let within = within.unwrap_or_default().as_secs();
+            let text = format!("it did not answer within {within} s");
+            return Err(EngineError::Broken { program: program(), text });
+        };
         if out.status.success() {
             return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
         }
@@ -240,6 +261,25 @@ impl Engine {
     /// [`EngineError`].
     pub fn load(&self, archive: &Path) -> Result<(), EngineError> {
         self.ask(&["load", "--quiet", "--input", &archive.display().to_string()]).map(drop)
+    }
+}
+
+/// Runs a command and returns its output; `None` if it was killed because it took too long.
+fn output(mut command: Command, within: Option<Duration>) -> io::Result<Option<Output>> {
+    let Some(within) = within else { return command.output().map(Some) };
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let pid = Pid::from_child(&child);
+    let (done, wait) = mpsc::channel();
+    std::thread::Builder::new()
+        .name("engine".into())
+        .spawn(move || done.send(child.wait_with_output()).is_ok())?;
+    match wait.recv_timeout(within) {
+        Ok(out) => out.map(Some),
+        Err(_) => {
+            // Not reaped before the thread has sent something.
+            let _ = kill_process(pid, Signal::KILL);
+            Ok(None)
+        }
     }
 }
 

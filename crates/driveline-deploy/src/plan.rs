@@ -15,6 +15,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Name of the socket by which the single container sees that the launcher lives. It is next to the
+/// directories of the modules, whose names do not begin with a dot.
+pub(crate) const LAUNCHER_SOCKET: &str = ".launcher";
+
 /// Environment variables of the launcher that are passed to its modules.
 const PASSED_ON: [&str; 3] = ["DRIVELINE_LOG", "RUST_BACKTRACE", "TZ"];
 /// Directories of the system. Paths in them are not mounted only because a parameter names them.
@@ -231,7 +235,14 @@ impl Plan {
             hostname: "driveline".to_owned(),
             image: image.to_owned(),
             user: self.modules.first().map_or(DEFAULT_USER, |m| m.user),
-            command: vec![HOST_IN_IMAGE.to_owned(), "hold".to_owned()],
+            command: [
+                HOST_IN_IMAGE,
+                "hold",
+                "--launcher-socket",
+                &format!("{ACCOUNT_IN_CONTAINER}/{LAUNCHER_SOCKET}"),
+            ]
+            .map(str::to_owned)
+            .into(),
             environment: BTreeMap::new(),
             mounts,
             cpus: together(&self.modules),
@@ -491,7 +502,15 @@ mod tests {
     fn one_container_has_what_all_need_and_a_module_is_started_in_it() {
         let (plan, _dir) = planned_graph("    user: 1234\n    cpus: [1]\n", Mode::One);
         let c = plan.one_container("x", &shared(), 1);
-        assert_eq!(c.command, ["/opt/driveline/bin/driveline-host", "hold"]);
+        assert_eq!(
+            c.command,
+            [
+                "/opt/driveline/bin/driveline-host",
+                "hold",
+                "--launcher-socket",
+                "/run/driveline/account/.launcher"
+            ]
+        );
         assert_eq!(c.cpus, None, "the other module may run anywhere");
         assert!(c.mounts.iter().any(|m| m.source.ends_with("video.mp4")));
         assert!(!c.labels.contains_key(label::MODULE));

@@ -58,6 +58,11 @@ pub(super) fn deployment(
     let mut mounts = Vec::new();
     for (i, text) in spec.mounts.iter().enumerate() {
         match Mount::parse(text, &directory) {
+            Ok(mount) if mounts.iter().any(|m: &Mount| m.target == mount.target) => found.mistake(
+                &["mounts", &i.to_string()],
+                format!("an earlier mount has the target {} too", mount.target.display()),
+                "remove one of them, or mount it to another place",
+            ),
             Ok(mount) => mounts.push(mount),
             Err(help) => {
                 found.mistake(&["mounts", &i.to_string()], format!("`{text}` is no mount"), help)
@@ -224,6 +229,9 @@ mod tests {
             ("devices: [video0]", "/dev/video0"),
             ("mounts: ['a:b']", "absolute path"),
             ("mounts: ['/a:/run/driveline/domain:rw']", "the domain of the run"),
+            ("mounts: ['/a:/opt/driveline']", "its own files"),
+            ("mounts: ['/a:/b/../proc']", "without `..`"),
+            ("mounts: ['/a:/x', '/b:/x']", "an earlier mount"),
             ("memory: lots", "size"),
         ] {
             let loaded = loaded(&format!("    {key}\n")).0;

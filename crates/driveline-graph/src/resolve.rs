@@ -117,7 +117,7 @@ pub(super) struct At<'a> {
 }
 
 fn is_variable(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['=', '\0'])
+    !name.is_empty() && !name.contains(|c: char| c == '=' || c.is_control())
 }
 
 fn environment(module: &ModuleSpec) -> Environment {

@@ -5,7 +5,7 @@ use crate::diagnostic::Place;
 use crate::model::Cpus;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Container of a module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -72,8 +72,15 @@ impl Mount {
         if !target.is_absolute() || target == Path::new("/") {
             return Err("the target must be an absolute path in the container, and not `/` itself");
         }
+        if target.components().any(|c| c == Component::ParentDir) {
+            return Err("write the target without `..`");
+        }
         if target.starts_with("/run/driveline") {
             return Err("the domain of the run is at /run/driveline: mount to another place");
+        }
+        let system = ["/proc", "/sys", "/dev", "/opt/driveline"].map(Path::new);
+        if system.into_iter().any(|directory| target == directory) {
+            return Err("the container needs its own files there: mount to another place");
         }
         Ok(Self { source, target, writable })
     }

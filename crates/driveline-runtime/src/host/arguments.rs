@@ -18,7 +18,7 @@ pub const USAGE: &str =
                 [--account-stdin | --account-socket PATH] [--control PATH]
        HOST \
      contain --account-socket PATH ...
-       HOST hold
+       HOST hold --launcher-socket PATH
        HOST describe LIBRARY
        HOST \
      load LIBRARY...
@@ -51,7 +51,7 @@ pub(super) enum Command {
     Run(HostOptions),
     /// Arguments for `run`, and the options parsed from them.
     Contain(Vec<OsString>, HostOptions),
-    Hold,
+    Hold(PathBuf),
     Describe {
         library: PathBuf,
     },
@@ -76,9 +76,11 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             };
         }
         Some("hold") => {
-            return match rest.next() {
-                None => Ok(Command::Hold),
-                Some(more) => Err(format!("error: unexpected argument {more:?}")),
+            return match (rest.next(), rest.next(), rest.next()) {
+                (Some(option), Some(path), None) if option == "--launcher-socket" => {
+                    Ok(Command::Hold(path.into()))
+                }
+                _ => Err("error: `hold` needs `--launcher-socket PATH` only".to_owned()),
             };
         }
         Some("describe") => {
@@ -185,7 +187,7 @@ mod tests {
             parsed("load a.so b.so"), Ok(Command::Load { libraries }) if libraries.len() == 2
         ));
         assert!(matches!(parsed("--help"), Ok(Command::Help)));
-        assert!(matches!(parsed("hold"), Ok(Command::Hold)));
+        assert!(matches!(parsed("hold --launcher-socket s"), Ok(Command::Hold(_))));
         let Ok(Command::Contain(run, o)) =
             parsed("contain --graph g --module m --account-socket d/s")
         else {
@@ -208,7 +210,8 @@ mod tests {
             ("run --graph g --module m extra", "extra"),
             ("describe", "path of a library"),
             ("describe a b", "\"b\""),
-            ("hold on", "\"on\""),
+            ("hold", "--launcher-socket"),
+            ("hold --launcher-socket s on", "only"),
             ("contain --graph g --module m", "--account-socket"),
             ("run --graph g --module m --account-stdin --account-socket s", "not both"),
         ] {

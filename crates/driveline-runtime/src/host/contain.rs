@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ const MOST_WAITING: usize = 1 << 20;
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 /// Time for the module to end after the launcher has gone.
 const KILL_AFTER: Duration = Duration::from_secs(10);
+/// Time between two checks for other processes in the container.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Exit code of a process that a signal has ended: this plus the signal's number, as in shells.
 const SIGNALLED: i32 = 128;
 
@@ -45,17 +47,23 @@ pub(super) fn contain(arguments: &[OsString], options: &HostOptions) -> u8 {
     }
 }
 
-/// Waits for SIGTERM or SIGINT and reaps orphans. Other processes in the container end with this
-/// one.
-pub(super) fn hold() -> u8 {
+/// Waits for SIGTERM, SIGINT or the end of the launcher, and reaps orphans. `launcher`: socket on
+/// which the launcher listens as long as it lives. Other processes in the container end with this
+/// one; after the end of the launcher, they have time to end by themselves.
+pub(super) fn hold(launcher: &Path) -> u8 {
     let ended = signals().and_then(|asked| {
         let children = child_signals()?;
+        let Some(socket) = launcher_socket::connect(launcher, &asked)? else { return Ok(()) };
         loop {
-            let [signalled, _] = wait_for([&asked, &children], None)?;
+            let [signalled, _, closed] = wait_for([&asked, &children, &socket], None)?;
             reap(None);
             drain(&children);
             if signalled {
                 return Ok(());
+            }
+            if closed {
+                output::log(format_args!("the launcher has ended; the container ends"));
+                return wait_for_others(&asked, &children);
             }
         }
     });
@@ -66,6 +74,27 @@ pub(super) fn hold() -> u8 {
             exit::FAILED
         }
     }
+}
+
+/// Waits until no other process is left in the container, or [`KILL_AFTER`] and a little more.
+fn wait_for_others(asked: &UnixStream, children: &UnixStream) -> io::Result<()> {
+    let until = Instant::now() + KILL_AFTER + FLUSH_WITHIN;
+    let own = std::process::id();
+    while Instant::now() < until {
+        let processes = std::fs::read_dir("/proc")?.filter_map(Result::ok).filter_map(|entry| {
+            entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
+        });
+        if processes.filter(|pid| *pid != own).count() == 0 {
+            return Ok(());
+        }
+        let [signalled, _] = wait_for([asked, children], Some(Instant::now() + LOOK_AGAIN))?;
+        reap(None);
+        drain(children);
+        if signalled {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 fn contained(arguments: &[OsString], options: &HostOptions) -> io::Result<i32> {
