@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 /// Parent directory of the directories of runs.
@@ -65,6 +65,7 @@ impl RunDirectory {
         }
         let id = EndpointId::random()?.to_string();
         std::fs::create_dir_all(path).map_err(|e| named(path, e))?;
+        trusted(path)?;
         let lock = match lock_again(&path.join(LOCK)) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let text = format!(
@@ -81,8 +82,8 @@ impl RunDirectory {
         wanted.extend(modules.iter().map(|m| accounts.join(m)));
         for path in wanted {
             match private(&path) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(&path, e)),
-                _ => {}
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => trusted(&path)?,
+                made => made.map_err(|e| named(&path, e))?,
             }
         }
         Ok(directory)
@@ -212,6 +213,25 @@ pub fn given(path: &Path, user: u32, group: u32, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
+/// Refuses a directory in which another user could replace files: the owner, and, without the
+/// sticky bit, users who may write.
+fn trusted(path: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(path)
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    let own = rustix::process::geteuid().as_raw();
+    let refused = if !found.is_dir() {
+        "is no directory, or a link".to_owned()
+    } else if found.uid() != own && found.uid() != 0 {
+        format!("belongs to user {}, who could replace its files", found.uid())
+    } else if found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0 {
+        "may be written by other users, who could replace its files".to_owned()
+    } else {
+        return Ok(());
+    };
+    let text = format!("{} {refused}: use another directory", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
 fn private(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
@@ -272,6 +292,14 @@ mod tests {
         drop(run);
         assert!(path.join("accounts/lane").is_dir());
         RunDirectory::attached(&path, &["lane"]).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        let text = RunDirectory::attached(&path, &["lane"]).unwrap_err().to_string();
+        assert!(text.contains("other users") && text.contains("another directory"), "{text}");
+        std::fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+        std::fs::remove_dir(path.join("domain")).unwrap();
+        std::os::unix::fs::symlink("/etc", path.join("domain")).unwrap();
+        let text = RunDirectory::attached(&path, &["lane"]).unwrap_err().to_string();
+        assert!(text.contains("domain is no directory, or a link"), "{text}");
         let deep = path.join("x".repeat(100));
         let text = RunDirectory::attached(&deep, &["lane"]).unwrap_err().to_string();
         assert!(text.contains("too long") && text.contains("permits 107"), "{text}");

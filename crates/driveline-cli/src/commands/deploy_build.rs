@@ -162,6 +162,9 @@ fn push(
     image: &str,
 ) -> Result<Option<String>, String> {
     let Some(registry) = to.registry else { return Ok(None) };
+    if registry.trim_matches('/').is_empty() {
+        return Err("--push: the name of the registry is empty".to_owned());
+    }
     let name = format!("{}/{}:{}", registry.trim_end_matches('/'), image_part(module), to.tag);
     engine.ask(&["tag", image, &name]).map_err(|e| e.to_string())?;
     let mut arguments = vec!["push"];

@@ -40,11 +40,12 @@ pub(super) fn quadlet(
     screen: &Screen,
 ) -> Result<u8, String> {
     let Some(manifest) = manifest_of(arguments, screen)? else { return Ok(exit::GRAPH) };
+    let units = manifest::quadlet(&manifest).map_err(|e| e.to_string())?;
     if let Some(directory) = output {
         std::fs::create_dir_all(directory)
             .map_err(|e| format!("cannot create {}: {e}", directory.display()))?;
     }
-    for unit in manifest::quadlet(&manifest) {
+    for unit in units {
         match output {
             None => screen.print(&format!("# {}\n{}\n", unit.name, unit.text)),
             Some(directory) => {

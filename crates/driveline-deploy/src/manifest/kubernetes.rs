@@ -306,9 +306,21 @@ fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
     container
 }
 
-/// Escapes `$(`: Kubernetes would replace `$(NAME)` by a variable of the container.
-fn without_variables(text: &str) -> String {
-    text.replace("$(", "$$(")
+/// Escapes `$`: Kubernetes would replace `$(NAME)` by a variable of the container, and `$$` by `$`.
+pub(super) fn without_variables(text: &str) -> String {
+    let dollars = |i: usize| text.as_bytes().get(i) == Some(&b'$');
+    let escaped = |i: usize| {
+        let after = text.as_bytes().get(i + 1);
+        after == Some(&b'$') || after == Some(&b'(') || i > 0 && dollars(i - 1)
+    };
+    let mut out = String::with_capacity(text.len());
+    for (i, c) in text.char_indices() {
+        out.push(c);
+        if c == '$' && escaped(i) {
+            out.push('$');
+        }
+    }
+    out
 }
 
 fn resources(s: &Service) -> Option<Value> {

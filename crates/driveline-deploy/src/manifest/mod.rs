@@ -91,6 +91,18 @@ pub enum ManifestError {
         /// The name.
         name: String,
     },
+    /// A module has the name of a service.
+    #[error("module '{name}' has the name of a service that the manifest adds: rename the module")]
+    ServiceName {
+        /// The name.
+        name: String,
+    },
+    /// A unit of systemd cannot contain a value.
+    #[error("a unit of systemd cannot contain a line break or control character: `{line}`")]
+    Control {
+        /// The line, escaped.
+        line: String,
+    },
     /// Modules that other programs start have no image.
     #[error("the graph has no modules: there is nothing to deploy")]
     Empty,
@@ -473,7 +485,9 @@ fn check_names(graph: &str, plan: &Plan) -> Result<(), ManifestError> {
             return Err(ManifestError::LongName { name: long });
         }
         if let Some(one) = seen.insert(name.clone(), &module.name) {
-            let one = if one.is_empty() { &name } else { one };
+            if one.is_empty() {
+                return Err(ManifestError::ServiceName { name: module.name.clone() });
+            }
             let (one, other) = (one.to_owned(), module.name.clone());
             return Err(ManifestError::SameName { one, other, name });
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Units of systemd that Podman's generator (Quadlet, from Podman 5.0 on) turns into services.
 
-use super::{GRAPH_IN_CONTAINER, Manifest, Role, Service, seconds};
+use super::{GRAPH_IN_CONTAINER, Manifest, ManifestError, Role, Service, seconds};
 use crate::arguments::{LOG_SIZE, MOST_PROCESSES, cpu_list};
 use crate::{CLI_IN_IMAGE, label};
 use driveline_graph::Cpus;
@@ -19,16 +19,18 @@ pub struct Unit {
 
 /// Returns the files. `systemctl start NAME-collector` starts the graph, and stopping that unit
 /// stops all.
-#[must_use]
-pub fn quadlet(manifest: &Manifest) -> Vec<Unit> {
-    let unit = |s: &Service| Unit {
-        name: format!("{}-{}.container", manifest.name, s.name),
-        text: text(manifest, s),
+///
+/// # Errors
+/// [`ManifestError::Control`].
+pub fn quadlet(manifest: &Manifest) -> Result<Vec<Unit>, ManifestError> {
+    let unit = |s: &Service| {
+        let name = format!("{}-{}.container", manifest.name, s.name);
+        Ok(Unit { name, text: text(manifest, s)? })
     };
     manifest.services.iter().map(unit).collect()
 }
 
-fn text(manifest: &Manifest, s: &Service) -> String {
+fn text(manifest: &Manifest, s: &Service) -> Result<String, ManifestError> {
     let mut out = Lines::default();
     let name = |service: &str| format!("{}-{service}.service", manifest.name);
     out.section("Unit");
@@ -37,7 +39,7 @@ fn text(manifest: &Manifest, s: &Service) -> String {
         Role::Collector => "collector".to_owned(),
         Role::Module => format!("module {}", s.name),
     };
-    out.key("Description", &format!("Driveline graph {}: {what}", manifest.graph));
+    out.key("Description", &literal(&format!("Driveline graph {}: {what}", manifest.graph)));
     if s.role != Role::Prepare {
         out.key("Requires", &name("prepare"));
         out.key("After", &name("prepare"));
@@ -80,7 +82,10 @@ fn text(manifest: &Manifest, s: &Service) -> String {
         out.section("Install");
         out.key("WantedBy", "multi-user.target");
     }
-    out.0
+    match out.refused {
+        Some(line) => Err(ManifestError::Control { line }),
+        None => Ok(out.text),
+    }
 }
 
 fn container(out: &mut Lines, manifest: &Manifest, s: &Service) {
@@ -101,7 +106,7 @@ fn container(out: &mut Lines, manifest: &Manifest, s: &Service) {
     }
     out.key("NoNewPrivileges", "true");
     if let Some(profile) = &manifest.seccomp {
-        out.key("SeccompProfile", profile);
+        out.key("SeccompProfile", &literal(profile));
     }
     out.key("Network", if s.network { "host" } else { "none" });
     out.key("PidsLimit", &MOST_PROCESSES.to_string());
@@ -119,7 +124,7 @@ fn container(out: &mut Lines, manifest: &Manifest, s: &Service) {
         out.key("PodmanArgs", &format!("--memory {memory} --memory-swap {memory}"));
     }
     for device in &s.devices {
-        out.key("AddDevice", device);
+        out.key("AddDevice", &literal(device));
     }
     for group in &s.groups {
         out.key("GroupAdd", &group.to_string());
@@ -130,11 +135,12 @@ fn container(out: &mut Lines, manifest: &Manifest, s: &Service) {
     for mount in &s.mounts {
         let rights = if mount.writable { "" } else { ":ro" };
         let text = format!("{}:{}{rights}", mount.source.display(), mount.target.display());
-        out.key("Volume", &text);
+        out.key("Volume", &literal(&text));
     }
     for file in manifest.files.iter().filter(|_| s.reads_graph) {
         let source = file.source.display();
-        out.key("Volume", &format!("{source}:{GRAPH_IN_CONTAINER}/{}:ro", file.name));
+        let text = format!("{source}:{GRAPH_IN_CONTAINER}/{}:ro", file.name);
+        out.key("Volume", &literal(&text));
     }
     let labels = [(label::GRAPH, manifest.graph.as_str()), (label::MODULE, &s.name)];
     for (name, value) in labels {
@@ -148,11 +154,16 @@ fn container(out: &mut Lines, manifest: &Manifest, s: &Service) {
     }
 }
 
+/// Returns a text in which systemd replaces no `%`.
+fn literal(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
 /// Quotes a word for systemd.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c);
     // systemd would replace `%` and `$`.
-    let word = word.replace('%', "%%").replace('$', "$$");
+    let word = literal(word).replace('$', "$$");
     if !word.is_empty() && word.chars().all(|c| plain(c) || c == '%' || c == '$') {
         return word;
     }
@@ -160,22 +171,42 @@ fn quoted(word: &str) -> String {
 }
 
 #[derive(Default)]
-struct Lines(String);
+struct Lines {
+    text: String,
+    /// First line that no unit can contain.
+    refused: Option<String>,
+}
 
 impl Lines {
     fn section(&mut self, name: &str) {
-        let gap = if self.0.is_empty() { "" } else { "\n" };
-        let _ = writeln!(self.0, "{gap}[{name}]");
+        let gap = if self.text.is_empty() { "" } else { "\n" };
+        let _ = writeln!(self.text, "{gap}[{name}]");
     }
 
     fn key(&mut self, name: &str, value: &str) {
-        let _ = writeln!(self.0, "{name}={value}");
+        let line = format!("{name}={value}");
+        // A line break would begin another key.
+        if line.chars().any(char::is_control) {
+            self.refused.get_or_insert_with(|| line.escape_debug().to_string());
+        }
+        let _ = writeln!(self.text, "{line}");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_break_begins_no_other_key() {
+        let mut lines = Lines::default();
+        lines.key("Environment", "50%");
+        assert_eq!(lines.refused, None);
+        lines.key("Environment", &quoted("A=a\n[Service]\nExecStartPre=/bin/id"));
+        let refused = lines.refused.unwrap();
+        assert!(refused.starts_with("Environment=") && !refused.contains('\n'), "{refused}");
+        assert_eq!(literal("/maps/50%h"), "/maps/50%%h");
+    }
 
     #[test]
     fn words_reach_the_program_as_they_are() {

@@ -92,9 +92,18 @@ fn kubernetes_objects_are_as_they_were() {
 }
 
 #[test]
+fn kubernetes_does_not_change_dollars() {
+    for (text, escaped) in
+        [("$5", "$5"), ("$(x)", "$$(x)"), ("a$$", "a$$$$"), ("$$(x)", "$$$$(x)"), ("$", "$")]
+    {
+        assert_eq!(super::kubernetes::without_variables(text), escaped);
+    }
+}
+
+#[test]
 fn quadlet_units_are_as_they_were() {
     let (m, directory) = manifest_of(GRAPH, false, &ManifestOptions::default());
-    let units = quadlet(&m);
+    let units = quadlet(&m).unwrap();
     let text: String = units.iter().map(|u| format!("# {}\n{}\n", u.name, u.text)).collect();
     golden("quadlet.txt", &text, &directory);
 }
