@@ -385,10 +385,11 @@ def tool(name):
 class Manifest:
     """A graph of 50 samples as a manifest, with a user for one module.
 
-    With `bare`, the graph also runs without containers, for comparison.
+    With `bare`, the graph also runs without containers, for comparison. With `port`, a gateway
+    listens there and carries the first topic.
     """
 
-    def __init__(self, place, kind, *options, bare=True):
+    def __init__(self, place, kind, *options, bare=True, port=None):
         self.place = place
         self.shared = Path("/dev/shm") / f"{place.directory.name}-shared"
         self.report = place.directory / "report-deployed"
@@ -399,6 +400,13 @@ class Manifest:
             .replace("limit: 0, ", "")
             .replace("topics:", "params_files: [tuning.yaml]\ntopics:", 1)
         )
+        if port:
+            listen = f"network: {{host: roof, listen: [tcp/127.0.0.1:{port}]}}\ntopics:"
+            graph.write_text(
+                graph.read_text()
+                .replace("topics:", listen, 1)
+                .replace("a: {reach: host", "a: {reach: network", 1)
+            )
         if bare:
             environment = {
                 **place.environment,
@@ -504,6 +512,41 @@ def test_compose_restarts_a_killed_module_and_stops_the_collector_first(place):
             [f["module"] for f in faults] == ["step"],
             f"one fault, and none from the stop: {faults}",
         )
+        check(summary(manifest.report)["ended"]["reason"] == "interrupted", "it was stopped")
+    finally:
+        manifest.close()
+    return None
+
+
+def test_the_collector_runs_the_gateway_of_a_graph(place):
+    if not tool("podman-compose"):
+        return "podman-compose is not installed"
+    if not (BIN / "driveline-gateway-zenoh").exists():
+        return "there is no driveline-gateway-zenoh: `make test-gateways` builds it"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    manifest = Manifest(place, "compose", "--set", "counter.limit=0", bare=False, port=port)
+    try:
+        compose = [tool("podman-compose"), "-f", manifest.file]
+        manifest.run([*compose, "up", "--detach"])
+        collector = ["podman", "exec", place.module("collector"), "driveline"]
+        manifest.run([*collector, "health", "--wait", "ready"])
+
+        def carries():
+            listed = json.loads(manifest.run([*collector, "gateway", "list", "--json"]))
+            return any(t["topic"] == "a" for g in listed for t in g.get("topics", []))
+
+        wait(carries, "the gateway carries no topic")
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE):
+            pass
+        networks = [
+            place.podman("inspect", place.module(name), "--format", "{{.HostConfig.NetworkMode}}")
+            for name in ("collector", "source")
+        ]
+        check(networks == ["host", "none"], f"only the collector has a network: {networks}")
+        manifest.run([*compose, "stop", "collector"])
+        manifest.run([*compose, "down"])
         check(summary(manifest.report)["ended"]["reason"] == "interrupted", "it was stopped")
     finally:
         manifest.close()
