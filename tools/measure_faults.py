@@ -59,6 +59,11 @@ def finish(process):
                 for key in ("descriptors", "segments", "anonymous_kib")
             )
             print(f"  {name}: {', '.join(kept)}")
+            kinds = [census.get("kinds", {}) for census in (before, after)]
+            for kind in sorted(set().union(*kinds)):
+                counts = [of.get(kind, 0) for of in kinds]
+                if counts[1] > counts[0]:
+                    print(f"    {kind}: {counts[0]} -> {counts[1]}")
         print(f"  files {run['before']['files']} -> {run['after']['files']}")
     return process.returncode
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Name of the launcher in a census.
 pub const LAUNCHER: &str = "(launcher)";
@@ -15,12 +15,14 @@ pub const LAUNCHER: &str = "(launcher)";
 const MAX_PROCESSES: usize = 65_536;
 
 /// Resources of one process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Kept {
     /// Its process id.
     pub pid: u32,
     /// Open descriptors.
     pub descriptors: u64,
+    /// The same by kind: `socket`, `pipe`, `anon_inode:[pidfd]`, or the path of a file.
+    pub kinds: BTreeMap<String, u64>,
     /// Shared-memory files that it has mapped.
     pub segments: u64,
     /// Resident anonymous memory, in KiB.
@@ -93,12 +95,27 @@ impl Kept {
         let status = std::fs::read_to_string(proc.join("status")).ok()?;
         let anonymous = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
         let kib = anonymous.and_then(|text| text.split_whitespace().next()?.parse().ok());
+        let mut kinds = BTreeMap::new();
+        for fd in std::fs::read_dir(proc.join("fd")).ok()?.filter_map(Result::ok) {
+            let kind = std::fs::read_link(fd.path()).map_or_else(|_| "?".to_owned(), kind);
+            *kinds.entry(kind).or_default() += 1;
+        }
         Some(Self {
             pid,
-            descriptors: std::fs::read_dir(proc.join("fd")).ok()?.count() as u64,
+            descriptors: kinds.values().sum(),
+            kinds,
             segments: segments(&maps),
             anonymous_kib: kib.unwrap_or_default(),
         })
+    }
+}
+
+/// Returns the kind of a descriptor from its link in `/proc`, such as `socket:[123]`.
+fn kind(link: PathBuf) -> String {
+    let link = link.to_string_lossy();
+    match link.split_once(":[") {
+        Some((kind @ ("socket" | "pipe"), _)) => kind.to_owned(),
+        _ => link.into_owned(),
     }
 }
 
@@ -141,7 +158,7 @@ mod tests {
     use super::*;
 
     fn census(descriptors: u64, segments: u64, files: u64) -> Census {
-        let kept = Kept { pid: 1, descriptors, segments, anonymous_kib: 1 };
+        let kept = Kept { pid: 1, descriptors, segments, anonymous_kib: 1, ..Kept::default() };
         Census { processes: [("lane".to_owned(), kept)].into(), files }
     }
 
@@ -172,6 +189,8 @@ mod tests {
     fn this_process_is_counted_and_found_by_its_environment() {
         let own = Kept::of(std::process::id()).unwrap();
         assert!(own.descriptors >= 3 && own.anonymous_kib > 0);
+        assert_eq!(kind("socket:[77]".into()), "socket");
+        assert_eq!(kind("anon_inode:[pidfd]".into()), "anon_inode:[pidfd]");
         let path = format!("PATH={}", std::env::var("PATH").unwrap());
         assert!(processes_with(OsStr::new(&path)).contains(&std::process::id()));
     }
