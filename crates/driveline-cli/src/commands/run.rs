@@ -809,6 +809,7 @@ impl Sink for Show<'_> {
             Event::Unmatched { .. }
                 | Event::OtherBuild { .. }
                 | Event::OtherGraph { .. }
+                | Event::Refused { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
                 | Event::Suspended { .. }

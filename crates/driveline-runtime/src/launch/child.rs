@@ -4,7 +4,7 @@
 use super::death::LastWords;
 use super::gateway::GatewayOptions;
 use super::remote::{Remote, RemoteNews};
-use super::{Sink, Stream, service_manager};
+use super::{Event, Sink, Stream, service_manager};
 use crate::account::{CallPlace, LineReader, Record};
 use crate::host::words;
 use crate::lines::Lines;
@@ -227,11 +227,6 @@ impl Child {
         }
     }
 
-    /// Returns true if its process connects to a socket with a name.
-    pub(super) fn is_remote(&self) -> bool {
-        matches!(self.body, Body::Remote(_))
-    }
-
     /// Returns true if it was given up without a sign of its end.
     pub(super) fn is_lost(&self) -> bool {
         matches!(&self.body, Body::Remote(remote) if remote.is_lost())
@@ -317,6 +312,9 @@ impl Child {
                 }
                 RemoteNews::Output { stream, line } => sink.output(&self.module, stream, &line),
                 RemoteNews::Usage(usage) => sink.usage(&self.module, &usage),
+                RemoteNews::Refused(reason) => {
+                    sink.event(&Event::Refused { module: self.module.clone(), reason });
+                }
             }
         }
     }

@@ -119,6 +119,13 @@ pub enum Event {
         /// Module.
         module: String,
     },
+    /// A process that connected to a module's socket was refused. The module is not affected.
+    Refused {
+        /// Module.
+        module: String,
+        /// Reason, for people.
+        reason: String,
+    },
     /// Two ends of a host topic were not matched; the graph runs without this connection.
     Unmatched {
         /// Topic, both ends and the reason, for people.
@@ -328,6 +335,9 @@ impl fmt::Display for Event {
                  command; start both with the same",
                 Called(module)
             ),
+            Self::Refused { module, reason } => {
+                write!(f, "warning: {}: refused a process at its socket: {reason}", Called(module))
+            }
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
             Self::Matched { topic, publisher, subscription } => {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")

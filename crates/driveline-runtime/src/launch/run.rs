@@ -591,13 +591,8 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
-            Record::Hello { module: of, build, clock_offset_ns, .. } => {
+            Record::Hello { build, clock_offset_ns, .. } => {
                 child.words.greeted = true;
-                if child.is_remote() && *of != module {
-                    let why = super::remote::of_another_module(of);
-                    child.words.failed = Some((None, why));
-                    child.signal(Signal::KILL);
-                }
                 if let Some(why) = time_namespace::refused(*clock_offset_ns) {
                     child.words.failed = Some((None, why));
                     child.signal(Signal::KILL);

@@ -103,6 +103,8 @@ pub(super) enum RemoteNews {
     Output { stream: Stream, line: String },
     /// Resource use of its container.
     Usage(Usage),
+    /// A process that connected was refused, with the reason. The module is not affected.
+    Refused(String),
 }
 
 /// The first process of a container.
@@ -242,22 +244,28 @@ impl Remote {
         for waiting in std::mem::take(&mut self.waiting) {
             match waiting.read() {
                 FirstLine::NotYet(waiting) => self.waiting.push(waiting),
-                FirstLine::Account { socket, bytes } if !has_account => {
+                FirstLine::Account { module, .. } | FirstLine::Contained { module, .. }
+                    if module != self.module =>
+                {
+                    news.push(RemoteNews::Refused(format!(
+                        "it runs module '{}': `--account-socket` of each module is the one in its \
+                         own directory",
+                        module.escape_debug()
+                    )));
+                }
+                FirstLine::Contained { format, .. } if format > CONTAINED_FORMAT => {
+                    news.push(RemoteNews::Refused(format!(
+                        "its `driveline-host` is of a newer release, with format {format}: use \
+                         one release for launcher and modules"
+                    )));
+                }
+                FirstLine::Account { socket, bytes, .. } if !has_account => {
                     if let Ok(peer) = PeerUser::of(&socket) {
                         self.pid = peer.pid.unwrap_or(0);
                     }
                     (self.had_account, has_account) = (true, true);
                     self.connected();
                     news.push(RemoteNews::Account { socket, first: bytes });
-                }
-                FirstLine::Contained { module, .. } if module != self.module => {
-                    self.refuse(of_another_module(&module));
-                }
-                FirstLine::Contained { format, .. } if format > CONTAINED_FORMAT => {
-                    self.refuse(format!(
-                        "its `driveline-host` is of a newer release, with format {format}: use \
-                         one release for launcher and modules"
-                    ));
                 }
                 FirstLine::Contained { socket, bytes, .. } if self.first.is_none() => {
                     let mut first = First { socket, records: LineReader::default() };
@@ -271,15 +279,6 @@ impl Remote {
                 // A second connection of its kind, or another program.
                 FirstLine::Account { .. } | FirstLine::Contained { .. } | FirstLine::Useless => {}
             }
-        }
-    }
-
-    /// Ends the module, whose first process cannot be used and finds its connection closed.
-    fn refuse(&mut self, cause: String) {
-        // A process that works is not ended by another one that connects.
-        if !self.had_connection() {
-            self.cause = Some(cause);
-            self.end(by_code(1));
         }
     }
 
@@ -422,15 +421,6 @@ impl Remote {
             self.end(by_signal(Signal::KILL.as_raw()));
         }
     }
-}
-
-/// Returns the cause of the end of a module on whose socket another module connected.
-pub(super) fn of_another_module(name: &str) -> String {
-    format!(
-        "a process of module '{}' connected to its socket: `--account-socket` of each module is \
-         the one in its own directory",
-        name.escape_debug()
-    )
 }
 
 fn by_signal(signal: i32) -> ExitStatus {

@@ -22,6 +22,8 @@ pub(super) enum FirstLine {
     Account {
         socket: UnixStream,
         bytes: Vec<u8>,
+        /// Its module.
+        module: String,
     },
     Contained {
         socket: UnixStream,
@@ -75,7 +77,7 @@ impl Waiting {
             return FirstLine::Contained { socket, bytes, format, module };
         }
         match serde_json::from_slice(line) {
-            Ok(Record::Hello { .. }) => FirstLine::Account { socket, bytes },
+            Ok(Record::Hello { module, .. }) => FirstLine::Account { socket, bytes, module },
             _ => FirstLine::Useless,
         }
     }
