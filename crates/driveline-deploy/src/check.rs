@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Memory of a module in addition to its outputs: program, libraries, stacks.
 const BESIDES: u64 = 8 << 20;
-/// Share of a limit that topics leave free for page tables, stacks and heaps, and its bounds.
+/// Share of a limit that topics leave free, and its bounds, as in `driveline_shm` (`admission.rs`).
 const FREE_SHARE: u64 = 16;
 const FREE: RangeInclusive<u64> = 4 << 20..=64 << 20;
 
@@ -130,7 +130,7 @@ fn memory_mistake(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Diag
             "memory",
             format!(
                 "module `{}` needs at least {} MiB: its outputs reserve {} MiB of shared memory, \
-                 the rest is for its process, and stays free",
+                 the rest is for its process, or stays free",
                 module.name,
                 mib(needed),
                 mib(reserved)
