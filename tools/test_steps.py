@@ -13,12 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 JOBS = str(os.cpu_count() or 2)
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-# Build settings of the product: those of `make build`, unless the environment has others.
-PROFILE = os.environ.get("DRIVELINE_CARGO_PROFILE", "release")
-BUILD_TYPE = os.environ.get("CMAKE_BUILD_TYPE", "Release")
-PRODUCT = TARGET / ("debug" if PROFILE == "dev" else PROFILE)
-# Tests of gateways use the gateway that cargo has built for them: building an optimised Zenoh as
-# well would double the time.
+# The product under test. It is built unoptimised, like the Rust tests, so that cargo compiles each
+# crate once, and in a directory of its own, so that `build` has what `make build` made.
+BUILD = "build/tests"
 DEBUG = TARGET / "debug"
 # Unoptimised peers, which compile fast. `make peers` builds the peers for measurements.
 PEERS = ROOT / "build/test-peers"
@@ -77,7 +74,7 @@ def cmake(build, *options):
             build,
             "-G",
             "Ninja",
-            f"-DDRIVELINE_CARGO_PROFILE={PROFILE}",
+            "-DDRIVELINE_CARGO_PROFILE=dev",
             "-DDRIVELINE_BUILD_TESTS=ON",
             *options,
         ],
@@ -214,12 +211,7 @@ def ros2_client(release):
 
 def bench():
     """Builds the program behind `driveline bench` and installs it next to `driveline`."""
-    build = (
-        WORKSPACE
-        if PROFILE == "dev"
-        else cargo("build", "--profile", PROFILE, "-p", "driveline-lab")
-    )
-    return [build, ["install", "-D", "-t", "build/bin", str(PRODUCT / "driveline-bench")]]
+    return [WORKSPACE, ["install", "-D", "-t", f"{BUILD}/bin", str(DEBUG / "driveline-bench")]]
 
 
 def experiments(*ids):
@@ -246,13 +238,13 @@ def experiments(*ids):
         [
             *build,
             f"-DPEERS_DIR={STAGES / 'peers'}",
-            f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}",
+            f"-DPEERS_DRIVELINE_LIBRARY={DEBUG / 'libdriveline.so'}",
         ],
         ["cmake", "--build", str(STAGES), "-j", JOBS],
         # A run mostly waits, so two halves run at the same time.
         Together(
             [
-                ["python3", "tools/check_experiments.py", "build/bin/driveline", *half]
+                ["python3", "tools/check_experiments.py", f"{BUILD}/bin/driveline", *half]
                 for half in ([ids[::2], ids[1::2]] if ids else [[]])
             ]
         ),
@@ -308,7 +300,7 @@ STEPS = [
     Step(
         "product",
         "Build of the core, the SDK and the examples",
-        cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"),
+        cmake(BUILD, "-DCMAKE_BUILD_TYPE=None"),
         builds=True,
     ),
     Step(
@@ -363,7 +355,7 @@ STEPS = [
     Step(
         "ctest",
         "C++ tests of the SDK and the examples",
-        [ctest("build")],
+        [ctest(BUILD)],
         "tests",
         beside=True,
     ),
@@ -402,7 +394,7 @@ STEPS = [
     Step(
         "install",
         "Use from an install prefix, the example in the README, and the program in docs/cpp.md",
-        [["python3", "tools/check_install.py"]],
+        [["python3", "tools/check_install.py", BUILD]],
     ),
     Step(
         "hosts",
@@ -459,13 +451,16 @@ STEPS = [
         "ros2-bridge",
         "The commands of examples/ros2_bridge and ros2_services, and their error texts",
         [
-            *cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"),
+            *cmake(BUILD, "-DCMAKE_BUILD_TYPE=None"),
             gateway("live"),
             ["python3", "examples/ros2_bridge/tests/check_ros2_bridge.py"],
             ["python3", "examples/ros2_services/tests/check_ros2_services.py"],
         ],
         "tests",
-        {"DRIVELINE_ROS2_GATEWAY": str(DEBUG / "driveline-gateway-ros2")},
+        {
+            "DRIVELINE_BUILD": str(ROOT / BUILD),
+            "DRIVELINE_ROS2_GATEWAY": str(DEBUG / "driveline-gateway-ros2"),
+        },
         suite="gateways",
         builds=True,
     ),
@@ -473,9 +468,9 @@ STEPS = [
         "two-hosts",
         "The commands of examples/two_hosts, in network namespaces",
         [
-            *cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"),
+            *cmake(BUILD, "-DCMAKE_BUILD_TYPE=None"),
             gateway("report"),
-            ["python3", "examples/two_hosts/tests/check_two_hosts.py", "build/bin", "build/lib"],
+            ["python3", "examples/two_hosts/tests/check_two_hosts.py", f"{BUILD}/bin", f"{BUILD}/lib"],
         ],
         "tests",
         {"DRIVELINE_GATEWAY": str(DEBUG / "driveline-gateway-zenoh")},
@@ -662,7 +657,7 @@ STEPS = [
     Step(
         "experiments-all",
         "Every experiment of the evaluation lab, quickly, for function",
-        [*cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"), *experiments()],
+        [*cmake(BUILD, "-DCMAKE_BUILD_TYPE=None"), *experiments()],
         "tests",
         {"DRIVELINE_PEERS": str(STAGES / "peers")},
         suite="measured",

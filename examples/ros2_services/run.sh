@@ -5,7 +5,9 @@
 set -euo pipefail
 example=$(realpath "$(dirname "$0")")
 root=$(realpath "$example/../..")
-built=$root/build/examples/ros2_services
+# Another build directory, such as that of the tests, may be named.
+build=${DRIVELINE_BUILD:-$root/build}
+built=$build/examples/ros2_services
 
 die() {
     echo "error: $*" >&2
@@ -15,7 +17,7 @@ die() {
 for program in idlc cc; do
     command -v $program >/dev/null || die "this needs $program: apt install cyclonedds-dev cyclonedds-tools gcc"
 done
-[ -x "$root/build/bin/driveline" ] || die "Driveline is not built: make -C $root build gateways"
+[ -x "$build/bin/driveline" ] || die "Driveline is not built: make -C $root build gateways"
 
 mkdir -p "$built"
 idlc -o "$built" "$example/node/types.idl"
@@ -33,6 +35,5 @@ echo "server in ROS 2: /ros/add as ros/add"
 node=$!
 trap 'kill $node 2>/dev/null || true; wait $node || true' EXIT
 
-# Libraries of the product stand in build/lib; a directory of yours goes before.
-export DRIVELINE_COMPONENT_PATH=${DRIVELINE_COMPONENT_PATH:-$root/build/lib}
-"$root/build/bin/driveline" run "$example/graph.yaml" "$@"
+export DRIVELINE_COMPONENT_PATH=${DRIVELINE_COMPONENT_PATH:-$build/lib}
+"$build/bin/driveline" run "$example/graph.yaml" "$@"

@@ -10,9 +10,10 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
-TOOL = ROOT / "build/bin/driveline"
+BUILD = Path(os.environ.get("DRIVELINE_BUILD", ROOT / "build")).resolve()
+TOOL = BUILD / "bin/driveline"
 BEGIN, END = "<!-- commands:begin -->\n```\n", "```\n<!-- commands:end -->"
-BUILD = "make build gateways\n"
+BUILD_COMMAND = "make build gateways\n"
 # Only a failure takes that long.
 PATIENCE_S = 180
 
@@ -21,7 +22,7 @@ class Example(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.environment = {**os.environ, "DRIVELINE_DOMAIN_DIR": f"{folder.name}/domain", "DRIVELINE_COMPONENT_PATH": str(ROOT / "build/lib")}
+        self.environment = {**os.environ, "DRIVELINE_DOMAIN_DIR": f"{folder.name}/domain", "DRIVELINE_COMPONENT_PATH": str(BUILD / "lib")}
         self.log = Path(folder.name, "log")
 
     def start(self, *command, **environment):
@@ -70,7 +71,7 @@ class Example(unittest.TestCase):
         """Runs the commands of an example's README as they stand there, but that it was built before, and gives what they print."""
         readme = (example / "README.md").read_text(encoding="utf-8")
         commands = readme.split(BEGIN)[1].split(END)[0]
-        self.assertEqual(commands.count(BUILD), 1, "what was built before these tests")
-        process = self.start("bash", "-e", "-c", commands.replace(BUILD, ""))
+        self.assertEqual(commands.count(BUILD_COMMAND), 1, "what was built before these tests")
+        process = self.start("bash", "-e", "-c", commands.replace(BUILD_COMMAND, ""))
         self.assertEqual(process.wait(PATIENCE_S), 0, self.printed())
         return self.printed()

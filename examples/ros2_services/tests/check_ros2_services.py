@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE.parent / "ros2_bridge/tests"))
 
-from ros2_example import PATIENCE_S, ROOT, Example  # noqa: E402
+from ros2_example import PATIENCE_S, TOOL, Example  # noqa: E402
 
 ANSWER = re.compile(r"ROS 2 node +\| /driveline/add answers call (\d+): (\d+)")
 
@@ -34,7 +34,7 @@ class Services(Example):
         self.assertNotRegex(output, r"error|warning|failed")
 
     def test_without_the_node_nothing_is_called_and_the_list_says_so(self):
-        process = self.start(ROOT / "build/bin/driveline", "run", HERE / "graph.yaml")
+        process = self.start(TOOL, "run", HERE / "graph.yaml")
         self.until("nobody", lambda text: "no node serves /ros/add yet" in text, process)
         listed = self.until("the server here", lambda _: re.search(r"driveline/add: [^\n]*", self.told("gateway", "list", "--explain")), process)
         listed = self.until("the server there", lambda _: re.search(r"not called: no node in ROS 2 offers it", self.told("gateway", "list", "--explain")), process)
