@@ -234,10 +234,18 @@ impl Directory {
     /// directory of this user alone is created if necessary. One for several users is not: only its
     /// owner knows the right mode.
     pub(crate) fn reopen(&self) -> Result<(), String> {
-        if self.shared && !self.path.exists() {
-            return Err("it was made for several users, so make it again with its mode".into());
-        }
-        let new = Self::open(Some(&self.path)).map_err(|e| e.to_string())?;
+        let new = if self.shared {
+            // Not `open`, even after a look at the path: while the old directory is being removed,
+            // its path still exists when its last link is gone.
+            Self::open_at(&self.path, None).map_err(|e| match e {
+                OpenError::Directory { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                    "it was made for several users, so make it again with its mode".into()
+                }
+                e => e.to_string(),
+            })
+        } else {
+            Self::open(Some(&self.path)).map_err(|e| e.to_string())
+        }?;
         if new.shared != self.shared {
             return Err("the present one is for other users than before: its mode differs".into());
         }
