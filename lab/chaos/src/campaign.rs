@@ -129,7 +129,8 @@ impl Campaign<'_> {
         self.progress.at(self.done, "quiet time");
         self.pause(self.options.quiet.max(COUNTED));
         let quiet_s = quiet.elapsed().as_secs_f64();
-        let before = Census::of(&running.state()?, &running.session.domain());
+        let run = running.state()?;
+        let before = running.session.census(&run);
         observer.faults_begin();
         let mut facts = RunFacts::default();
         for planned in planned {
@@ -483,7 +484,7 @@ impl<'a> Running<'a> {
         let counted = Instant::now() + COUNTED;
         loop {
             let Ok(Some(run)) = self.session.status() else { return before.clone() };
-            let census = Census::of(&run, &self.session.domain());
+            let census = self.session.census(&run);
             let open = run.processes.iter().filter(|p| !is_settled(p));
             facts.unfinished =
                 open.map(|p| format!("module '{}' is {}", p.name, p.state)).collect();

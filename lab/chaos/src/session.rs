@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One run of the graph, started in the way of a user, in its own domain.
 
-use crate::census;
+use crate::census::{self, Census};
 use driveline_runtime::domain::DIRECTORY;
 use driveline_runtime::host::{FAULTS_VARIABLE, InjectedFault, fault_file};
 use driveline_runtime::launch::control::{AskError, RunSocket, RunStatus, Verb, find};
@@ -16,6 +16,8 @@ use tempfile::TempDir;
 
 /// Pause between two polls of a run.
 pub(crate) const POLL: Duration = Duration::from_millis(10);
+/// Time for the launcher to close the connection of an answered request.
+const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 /// Time for the launcher to respond, longer than the time-out of tools, for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Lines of the run's output that an error quotes.
@@ -112,6 +114,13 @@ impl Session {
             }
             Err(e) => Err(format!("{e}; its output is in {}", self.report.display())),
         }
+    }
+
+    /// Counts the resources of the run, some time after [`Session::status`] returned `run`: the
+    /// launcher closes that connection later than this process.
+    pub(crate) fn census(&self, run: &RunStatus) -> Census {
+        std::thread::sleep(CLOSES_WITHIN);
+        Census::of(run, &self.domain())
     }
 
     /// Returns the exit status of the launcher, if it has ended.
