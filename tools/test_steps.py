@@ -470,7 +470,12 @@ STEPS = [
         [
             *cmake(BUILD, "-DCMAKE_BUILD_TYPE=None"),
             gateway("report"),
-            ["python3", "examples/two_hosts/tests/check_two_hosts.py", f"{BUILD}/bin", f"{BUILD}/lib"],
+            [
+                "python3",
+                "examples/two_hosts/tests/check_two_hosts.py",
+                f"{BUILD}/bin",
+                f"{BUILD}/lib",
+            ],
         ],
         "tests",
         {"DRIVELINE_GATEWAY": str(DEBUG / "driveline-gateway-zenoh")},

@@ -71,9 +71,13 @@ fn two_hosts_that_a_third_hears_are_reported_until_they_are_present() {
     assert_eq!(
         a.answer().hears,
         [(host(2), place_of(2))],
-        "where the one listens is known, as it has been asked"
+        "host 2 has been asked, so its addresses are known"
     );
-    assert_eq!(asks(&mut b, &a, 0), [0; 0], "and where the other does is not");
+    assert_eq!(
+        asks(&mut b, &a, 0),
+        [0; 0],
+        "host 3 has not been asked, so its addresses are not known"
+    );
     asks(&mut a, &c, 0);
     for (s, is_news) in [(1, false), (6, false), (11, true), (16, false)] {
         b.answered(&host(1), a.answer(), at(s));

@@ -12,8 +12,8 @@ address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, 
      Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
 has the gateways say more";
 
-/// Hosts that departed within this time of each other were ended together. The departure of a host
-/// that sends nothing here is known to within 2 s.
+/// A host that departed less than this time before the end counts as ended together with this one,
+/// and is not reported. The departure of a host that sends nothing here is noticed within 2 s.
 const TOGETHER_MS: u64 = 5_000;
 
 /// Maximum number of lines on losses; beyond, only their number.

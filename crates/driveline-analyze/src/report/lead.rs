@@ -78,7 +78,7 @@ pub(super) fn answer(s: &Summary) -> String {
     format!("<p class=question>{question}</p><p class=answer>{text}{}</p>", missed(s))
 }
 
-/// Lists stages that did not keep up, the worst first.
+/// Returns sentences on samples that were not worked on, with the component that missed most.
 fn missed(s: &Summary) -> String {
     let triggers = || s.subscriptions.iter().filter(|x| x.triggers);
     let lost = |x: &SubscriptionSummary| x.missed.saturating_add(x.lost_on_the_way);

@@ -59,9 +59,9 @@ fn report(control: &Control) -> Report {
 
 /// A running gateway. Dropping it ends it and removes its remote publishers from this host.
 ///
-/// Any process can hold one: a process that owns all the traffic needs no separate gateway program.
-/// Endpoints of the gateway's own [`driveline_shm::Participant`] do not count as
-/// local: a gateway does not carry what that participant publishes. It makes one of its own.
+/// Any process can hold one: a process with all publishers and subscriptions of its host needs no
+/// separate gateway program. A gateway opens a [`driveline_shm::Participant`] of its own, and does
+/// not carry what that participant publishes: the endpoints of the process belong to another one.
 pub struct Gateway {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
@@ -71,8 +71,9 @@ pub struct Gateway {
 impl Gateway {
     /// Joins the domain and the network. Returns when both are joined; other hosts are found later.
     /// If this host lacks an address or an interface, as at boot, it returns as well and retries
-    /// the network each second. Zenoh reads the interfaces of a host once in a process: if it was
-    /// used before, later ones are not used. Blocks for at most a few seconds.
+    /// the network each second. Zenoh reads the interfaces of the host only once in a process: if
+    /// the process has used Zenoh before, it does not use interfaces that have appeared since then.
+    /// Blocks for at most a few seconds.
     ///
     /// # Errors
     /// [`GatewayError`] if the configuration, the domain or the network does not permit it.
@@ -143,7 +144,7 @@ fn run(
         Err(logged) => (logged, Err(BTreeSet::new())),
     };
     loop {
-        // Names of hosts for which it restarts, if it does.
+        // If the control thread restarts: the silent hosts for which it has been restarted.
         let tried = match next {
             Ok(Some(tried)) => tried,
             Ok(None) => return,

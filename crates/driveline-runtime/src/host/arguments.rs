@@ -10,42 +10,30 @@ use std::time::Duration;
 const STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Usage text of `driveline-host`.
-pub const USAGE: &str =
-    "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... \
-     [--stop-within-ms N]
-                [--carried TOPIC,TOPIC...] [--default-user \
-     UID]
+pub const USAGE: &str = "\
+usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]...
+                [--stop-within-ms N] [--carried TOPIC,TOPIC...] [--default-user UID]
                 [--account-stdin | --account-socket PATH] [--control PATH]
-       HOST \
-     contain --account-socket PATH ...
+       HOST contain --account-socket PATH ...
        HOST hold --launcher-socket PATH
        HOST describe LIBRARY
-       HOST \
-     load LIBRARY...
+       HOST load LIBRARY...
 
-run       runs one module of a graph in this process until SIGINT, SIGTERM \
-     or its own end; what has not stopped
-          after 5 s (--stop-within-ms) is left behind; \
-     with --default-user, modules run as the users that the graph
-          names, and as this one \
-     where it names none; if the launcher dies, its socket (--control) is removed; topics \
-     of
-          --carried keep one sample ready for a gateway, and without it all do that leave \
-     the process, if the graph has
-          keys of gateways
-contain   is the first process of a \
-     container: starts `run` with the same arguments, passes on signals, reports to the
-          \
-     launcher what the module prints, what memory the container uses, and how the module \
-     ends
-hold      is the first process of a container into which modules are started one by one; \
-     ends on SIGTERM
+run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end;
+          what has not stopped after 5 s (--stop-within-ms) is left behind; with --default-user,
+          modules run as the users that the graph names, and as this one where it names none;
+          if the launcher dies, its socket (--control) is removed; --carried names the topics of
+          which a gateway may hold one sample; without it, and if the graph has keys of gateways,
+          these are all topics that leave the process
+contain   is the first process of a container: starts `run` with the same arguments, passes on
+          signals, reports to the launcher what the module prints, what memory the container
+          uses, and how the module ends
+hold      is the first process of a container into which modules are started one by one; ends on
+          SIGTERM
 describe  prints the component classes of a library as JSON
-load      loads \
-     libraries into one process, and says at which one that fails
+load      loads libraries into one process, and says at which one that fails
 
-People usually want `driveline \
-     run GRAPH`, which starts this program for each module.";
+People usually want `driveline run GRAPH`, which starts this program for each module.";
 
 pub(super) enum Command {
     Run(HostOptions),

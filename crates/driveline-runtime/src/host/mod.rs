@@ -7,16 +7,18 @@
 //!
 //! ```text
 //! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--stop-within-ms N]
-//!          [--account-stdin | --account-socket PATH] [--control PATH]
+//!          [--account-stdin | --account-socket PATH] [--control PATH] [--carried TOPIC,…]
+//!          [--default-user UID]
 //! HOST contain --account-socket PATH …
-//! HOST hold
+//! HOST hold --launcher-socket PATH
 //! HOST describe LIBRARY
 //! HOST load LIBRARY…
 //! ```
 //! With `--account-stdin`, standard input is a stream socket to the parent process: the
 //! account goes out through it ([`crate::account`]), the components start when a line `go` comes
-//! in, and its end ends the module. Without it the module starts at once and ends on SIGINT,
-//! SIGTERM, or when a component has finished. `--control` names the launcher's socket
+//! in, and its end ends the module. `--account-socket` names a socket of the launcher with the same
+//! stream. Without both the module starts at once and ends on SIGINT, SIGTERM, or when a component
+//! has finished. `--control` names the launcher's socket
 //! ([`crate::launch::control`]), which the process removes if the launcher has died.
 //!
 //! No component can keep the process from ending: if a callback hangs, the process ends without it

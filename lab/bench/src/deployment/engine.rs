@@ -9,8 +9,8 @@ use std::fs;
 use std::io::Result;
 use std::process::{Command, Output};
 
-/// Counter: processor time of the engine until the programs of all ends exist, with that of clients
-/// that have ended.
+/// Counter: processor time of each process of the engine until the program of its end exists, with
+/// that of clients that have exited.
 pub const ENGINE_START: &str = "container engine: processor time to start the ends, ns";
 /// Counter: processor time of the engine's living processes after that, until all ends are done.
 pub const ENGINE_CPU: &str = "container engine: processor time while the ends run, ns";

@@ -74,8 +74,9 @@ pub(crate) fn compared_columns<'a>(
     goodput.into_iter().chain(of_times).collect()
 }
 
-/// The median; p95 where some row has too few samples for p99, p99 and p99.9 where some row has
-/// enough; the greatest sample where no percentile covers the tail.
+/// Returns the columns for these rows. The median is always one of them. p95 is one if a row has
+/// too few samples for p99. p99 and p99.9 are each one if a row has enough samples for it. The
+/// greatest sample is one if none of these percentiles is shown.
 pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Vec<Measure> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
     let any = |c: Measure| rows.iter().any(|p| c.of(p).is_some());

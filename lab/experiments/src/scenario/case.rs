@@ -26,7 +26,8 @@ pub struct CaseSpec {
     /// Number of links like this that run at the same time (1).
     #[schemars(range(min = 1, max = 256))]
     pub copies: Option<usize>,
-    /// Threads of one process, or processes (host): the ends of links, the stages of a chain.
+    /// Where the ends of links and the stages of a chain run: threads of one process, processes of
+    /// this host, or processes of two hosts (host).
     pub reach: Option<ReachSpec>,
     /// Waiting of readers: block, spin, or spin:US for so many microseconds, then block (block).
     pub wait: Option<String>,
@@ -45,9 +46,10 @@ pub struct CaseSpec {
     /// Real-time priority (SCHED_FIFO) of all ends; 0 is time sharing (0).
     #[schemars(range(max = 99))]
     pub priority: Option<u8>,
-    /// CPUs of both ends: `apart` (publisher on the first, subscribers on the others in turn),
-    /// `one` (all on the first), `any` (apart). Of the stages of a chain that name no CPU: `apart`
-    /// (on all CPUs in turn, in the order of the file), `one`, `any` (any).
+    /// CPUs of both ends: `apart` (publisher on the first CPU, subscribers on the others in turn),
+    /// `one` (all on the first) or `any` (no affinity); without the key `apart`. CPUs of the stages
+    /// of a chain that name none: `apart` (on all CPUs in turn, in the order of the file), `one` or
+    /// `any`; without the key `any`.
     pub cpus: Option<CpusSpec>,
     /// Measurement of the link in place of samples that pass: processor time at rest, start-up, or
     /// publisher and callback on one thread; only in a case (samples).
@@ -95,7 +97,7 @@ pub struct CaseSpec {
 }
 
 impl CaseSpec {
-    /// Returns true if a number of its samples is measured.
+    /// Returns true if the case measures samples, in place of start-up or processor time at rest.
     pub(crate) fn has_samples(&self) -> bool {
         self.measure.is_none_or(|measure| measure == MeasureSpec::SameThread)
     }
@@ -152,7 +154,8 @@ pub struct StageSpec {
     #[serde(default)]
     pub parameters: serde_json::Map<String, serde_json::Value>,
     /// Parameters that environment variables give, where those are set: the parameter's name, and
-    /// the variable's. Files are named from where the experiment is started.
+    /// the variable's. Relative paths in these variables are relative to the directory in which the
+    /// experiment is started.
     #[serde(default)]
     pub environment: IndexMap<String, String>,
     /// Parameters that name something to read: it is checked before the first run.

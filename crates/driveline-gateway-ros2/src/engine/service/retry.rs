@@ -177,7 +177,8 @@ impl Going {
         let over = Arc::new(AtomicBool::new(false));
         let of_thread = over.clone();
         let go = move || {
-            // Calls inside it end on this thread. It is over when no other owner uses it.
+            // Waits until no other thread owns the object, so that its last drop, which may block,
+            // happens on this thread.
             let end = Instant::now() + OTHERS_WITHIN;
             while what.is_shared() && Instant::now() < end {
                 std::thread::sleep(OTHERS_CHECK_EVERY);
