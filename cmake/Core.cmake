@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The Rust part: `cargo build` makes the library behind the C ABI and the command-line tools.
-# Gives the target Driveline::core; cargo itself decides what has to be built anew, so it is asked
-# at every build.
+# The Rust part: `cargo build` builds the library with the C ABI and the command-line tools.
+# Defines the target Driveline::core. cargo knows which parts are out of date, so it runs in every
+# build.
 
 find_program(CARGO cargo HINTS "$ENV{CARGO_HOME}/bin" "$ENV{HOME}/.cargo/bin" REQUIRED)
 
@@ -11,17 +11,17 @@ if(DEFINED ENV{CARGO_TARGET_DIR})
         BASE_DIR "${PROJECT_SOURCE_DIR}")
 endif()
 set(DRIVELINE_CARGO_TARGET_DIR "${default_cargo_target_dir}" CACHE
-    PATH "Where cargo builds; shared by all CMake builds")
+    PATH "Target directory of cargo; shared by all CMake builds")
 set(DRIVELINE_CARGO_PROFILE release CACHE
-    STRING "How cargo builds: release, or dev for what is tested and not measured")
-# With the same packages and targets, dependencies have the same features, and cargo does not build
-# them twice: `make peers` builds the same packages, and the Rust tests need all that dev builds.
+    STRING "Cargo profile: release, or dev for tests without measurements")
+# Builds the same packages as `make peers`, and with dev the same targets as the Rust tests. Then
+# dependencies have the same features, and cargo does not build them twice.
 if(DRIVELINE_CARGO_PROFILE STREQUAL "dev")
     set(cargo_targets --workspace --lib --bins --tests --examples)
 else()
     set(cargo_targets -p driveline-capi -p driveline-cli)
 endif()
-# The one profile whose directory has another name.
+# The directory of this profile has another name.
 string(REGEX REPLACE "^dev$" "debug" cargo_profile_dir "${DRIVELINE_CARGO_PROFILE}")
 set(cargo_out "${DRIVELINE_CARGO_TARGET_DIR}/${cargo_profile_dir}")
 

@@ -2,10 +2,10 @@
 set(DRIVELINE_COMPONENTS_MAP "${CMAKE_CURRENT_LIST_DIR}/components.map")
 
 # driveline_add_messages(NAME PROTO... [IMPORT_DIRS DIR...])
-# A shared library with the C++ code of .proto files, which component libraries link to. Protobuf
-# accepts the code of one file once in a process, so it must be in no component library. A header is
-# included by the path of its file below the first of IMPORT_DIRS that has it, or else below the
-# current source directory.
+# Adds a shared library with the C++ code of .proto files, for component libraries to link.
+# Protobuf accepts the code of a file only once in a process, so component libraries must not
+# contain it. The path of a header is that of its file relative to the first of IMPORT_DIRS that
+# contains it, or else to the current source directory.
 function(driveline_add_messages name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "IMPORT_DIRS")
     if(NOT arg_UNPARSED_ARGUMENTS)
@@ -52,18 +52,18 @@ function(driveline_add_messages name)
     target_include_directories(${name} SYSTEM PUBLIC "$<BUILD_INTERFACE:${generated}>")
     target_compile_features(${name} PUBLIC cxx_std_20)
     target_link_libraries(${name} PUBLIC protobuf::libprotobuf)
-    # Component libraries find the messages' symbols here, whatever the project hides otherwise.
+    # Component libraries need the symbols of the messages, even if the project hides symbols.
     set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET default
         VISIBILITY_INLINES_HIDDEN OFF)
 endfunction()
 
 # driveline_add_components(NAME SOURCE...)
-# A shared library of components that a graph file names as `lib<NAME>.so`. Link it to whatever it
-# needs besides.
+# Adds a shared library of components, which a graph file names as `lib<NAME>.so`. Link other
+# libraries to it as needed.
 function(driveline_add_components name)
     add_library(${name} MODULE ${ARGN})
     target_link_libraries(${name} PRIVATE Driveline::driveline)
-    # A symbol that is missing should fail the build, not the start in the car.
+    # A missing symbol must fail the build, not the start in the vehicle.
     target_link_options(${name} PRIVATE -Wl,--no-undefined)
     # Libraries of one process must not find each other's symbols: two may have a class of the same
     # name.

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `make install` puts into a prefix, and how others find it there: find_package(Driveline) and
-# pkg-config.
+# Files that `make install` puts into a prefix, for find_package(Driveline) and pkg-config.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Driveline")
 
-# Programs look for the core by its SONAME at run time; the plain name is for linking.
+# Programs load the core by its SONAME at run time. The plain name is for linking.
 install(PROGRAMS "${DRIVELINE_CORE_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(CODE
-    "file(CREATE_LINK ${DRIVELINE_CORE_SONAME} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libdriveline.so\" SYMBOLIC)")
+set(core_link "${CMAKE_INSTALL_LIBDIR}/libdriveline.so")
+install(CODE "file(CREATE_LINK ${DRIVELINE_CORE_SONAME}
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${core_link}\" SYMBOLIC)")
 install(PROGRAMS "${DRIVELINE_TOOL}" "${DRIVELINE_HOST}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
-# Programs that are built on purpose, if they were: `make gateways`, `make lab`.
+# Programs of `make gateways` and `make lab`, if they were built.
 foreach(program driveline-gateway-zenoh driveline-gateway-ros2 driveline-bench driveline-chaos)
   install(PROGRAMS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${program}"
       DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
@@ -27,7 +27,7 @@ install(FILES LICENSE README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md
 install(DIRECTORY docs DESTINATION "${doc_dir}")
 install(DIRECTORY examples DESTINATION "${doc_dir}" PATTERN "build" EXCLUDE PATTERN "__pycache__"
     EXCLUDE)
-# Made at installation by the tool itself, which knows its commands.
+# Completions and manual pages: the tool writes them during the installation.
 install(CODE "set(driveline_tool \"${DRIVELINE_TOOL}\")")
 install(CODE [[
     set(share "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share")

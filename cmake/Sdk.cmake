@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The C++ SDK: Driveline::driveline, headers and the core behind them.
+# Driveline::driveline: the C++ SDK, its headers and the core.
 
 add_library(driveline_sdk INTERFACE)
 add_library(Driveline::driveline ALIAS driveline_sdk)
@@ -7,7 +7,7 @@ target_include_directories(driveline_sdk SYSTEM INTERFACE "${PROJECT_SOURCE_DIR}
 target_compile_features(driveline_sdk INTERFACE cxx_std_20)
 target_link_libraries(driveline_sdk INTERFACE Driveline::core)
 
-# Driveline::opencv: what driveline/opencv.hpp needs besides.
+# Driveline::opencv: the libraries that driveline/opencv.hpp needs in addition.
 find_package(OpenCV QUIET COMPONENTS core)
 if(OpenCV_FOUND)
     add_library(driveline_opencv INTERFACE)

@@ -22,7 +22,7 @@ class Pattern : public driveline::Component {
         if (!header) return header.error();
         auto loan = image_.loan(640, 360, driveline::Encoding::mono8, *header);
         if (!loan) return loan.error();
-        cv::Mat canvas = loan->mat();  // what is drawn here is what readers see
+        cv::Mat canvas = loan->mat();  // readers read this memory without a copy
         canvas.setTo(0);
         const int x = static_cast<int>(frame_ * 8 % 540);
         cv::rectangle(canvas, cv::Rect(x, 100, 100, 160), cv::Scalar(255), cv::FILLED);
@@ -47,4 +47,4 @@ class Printer : public driveline::Component {
         return {};
     }
 };
-DRIVELINE_COMPONENT(Printer, "prints what was found, and how old the picture is");
+DRIVELINE_COMPONENT(Printer, "prints the share of edges and the age of the picture");

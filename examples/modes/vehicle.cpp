@@ -20,9 +20,9 @@ DRIVELINE_COMPONENT(Camera, "a source that is always active");
 class Driver : public driveline::Component {
     driveline::Input<Command> image_{*this, "image"};
     driveline::Output<Command> command_{*this, "command"};
-    driveline::Parameter<double> speed_{*this, "speed", 0, "speed that it commands, in m/s"};
+    driveline::Parameter<double> speed_{*this, "speed", 0, "commanded speed in m/s"};
     driveline::LiveParameter<double> limit_{
-        *this, "limit", 30, "greatest speed that it commands, in m/s", {0, 50}};
+        *this, "limit", 30, "maximum commanded speed in m/s", {0, 50}};
 
     driveline::Status init() override {
         limit_.on_change([this](const double& limit) -> driveline::Status {

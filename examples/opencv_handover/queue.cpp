@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edges in every frame of a video: as after.cpp, but in place of a queue of four frames.
+// Edges in every frame of a video: like after.cpp, but with a queue of four frames that loses none.
 #include <algorithm>
 #include <chrono>
 #include <iostream>

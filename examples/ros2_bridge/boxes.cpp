@@ -7,7 +7,7 @@
 class Boxes : public driveline::Component {
     driveline::Input<driveline::msgs::Detections2D> detections_{*this, "detections"};
     driveline::Parameter<std::uint64_t> every_{*this, "every", 25,
-                                               "every how many samples one is printed; 0: none"};
+                                               "prints every n-th sample; 0: none"};
 
     driveline::Status on_trigger(const driveline::Invocation&) override {
         const auto sample = detections_.sample();
@@ -26,4 +26,4 @@ class Boxes : public driveline::Component {
         return {};
     }
 };
-DRIVELINE_COMPONENT(Boxes, "prints boxes, and how old the picture is in which they were found");
+DRIVELINE_COMPONENT(Boxes, "prints boxes and the age of their picture");

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the node of ROS 2 with Debian's CycloneDDS, and runs it together with the graph, until the camera has shown its pictures or Ctrl-C.
-# Usage: run.sh [OPTIONS]    those of `driveline run`, such as --set pattern.frames=1000
+# Builds the ROS 2 node with Debian's CycloneDDS, and runs it together with the graph. Ends with
+# Ctrl-C, or after the last picture of the camera.
+# Usage: run.sh [OPTIONS]    OPTIONS: options of `driveline run`, e.g. --set pattern.frames=1000
 set -euo pipefail
 example=$(realpath "$(dirname "$0")")
 root=$(realpath "$example/../..")
-# Another build directory, such as that of the tests, may be named.
+# DRIVELINE_BUILD: another build directory, e.g. that of the tests.
 build=${DRIVELINE_BUILD:-$root/build}
 built=$build/examples/ros2_bridge
 
@@ -23,14 +24,15 @@ mkdir -p "$built"
 idlc -o "$built" "$example/node/types.idl"
 cc -O2 -Wall -Wextra -I "$built" "$example/node/detector.c" "$built/types.c" -lddsc -o "$built/detector"
 
-# The node looks for others on this host only, as ROS 2 does with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST.
+# Limits discovery to this host, like ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST in ROS 2.
 export ROS_DOMAIN_ID=7
 export CYCLONEDDS_URI='<General><Interfaces><NetworkInterface address="127.0.0.1" multicast="false"/></Interfaces>
     <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>
     <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address="127.0.0.1"/></Peers></Discovery>'
 
 echo "Driveline -> ROS 2: camera/image as /camera/image (sensor_msgs/Image)"
-echo "ROS 2 -> Driveline: /detector/boxes (vision_msgs/Detection2DArray) as detector/boxes, /detector/status (std_msgs/String) as detector/status"
+echo "ROS 2 -> Driveline: /detector/boxes (vision_msgs/Detection2DArray) as detector/boxes," \
+    "/detector/status (std_msgs/String) as detector/status"
 "$built/detector" > >(exec sed -u 's/^/ROS 2 node   | /') 2>&1 &
 node=$!
 trap 'kill $node 2>/dev/null || true; wait $node || true' EXIT

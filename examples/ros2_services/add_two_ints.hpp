@@ -13,8 +13,8 @@
 
 namespace add_two_ints {
 
-// Name and fields must be those of the definition, as docs/protocols/ros2-schema.md writes them:
-// a different name or definition does not match.
+// The name and the fields of the definition, in the form of docs/protocols/ros2-schema.md. Another
+// name or definition does not match.
 inline const driveline::Bytes request{"cdr", "example_interfaces/srv/AddTwoInts_Request",
                                       "int64 a\nint64 b\n"};
 inline const driveline::Bytes response{"cdr", "example_interfaces/srv/AddTwoInts_Response",
@@ -31,7 +31,7 @@ std::array<std::byte, header + 8 * N> to_cdr(const std::array<std::int64_t, N>& 
     return bytes;
 }
 
-// Returns nothing if the bytes are not this many numbers: data from others is checked.
+// Returns nothing if the bytes are not N numbers. Data from other programs must be checked.
 template <std::size_t N>
 std::optional<std::array<std::int64_t, N>> from_cdr(std::span<const std::byte> bytes) {
     if (bytes.size() != header + 8 * N || bytes[0] != std::byte{0} || bytes[1] > std::byte{1})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves /driveline/add for nodes of ROS 2. A server has a thread of its own.
+// Serves /driveline/add for ROS 2 nodes. A server has its own thread.
 #include <thread>
 
 #include "add_two_ints.hpp"

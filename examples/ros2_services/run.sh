@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the node of ROS 2 with Debian's CycloneDDS, and runs it together with the graph, until its calls are answered or Ctrl-C.
-# Usage: run.sh [OPTIONS]    those of `driveline run`, such as --set asker.calls=100
+# Builds the ROS 2 node with Debian's CycloneDDS, and runs it together with the graph. Ends with
+# Ctrl-C, or after the last call of the asker.
+# Usage: run.sh [OPTIONS]    OPTIONS: options of `driveline run`, e.g. --set asker.calls=100
 set -euo pipefail
 example=$(realpath "$(dirname "$0")")
 root=$(realpath "$example/../..")
-# Another build directory, such as that of the tests, may be named.
+# DRIVELINE_BUILD: another build directory, e.g. that of the tests.
 build=${DRIVELINE_BUILD:-$root/build}
 built=$build/examples/ros2_services
 
@@ -23,7 +24,7 @@ mkdir -p "$built"
 idlc -o "$built" "$example/node/types.idl"
 cc -O2 -Wall -Wextra -I "$built" "$example/node/adder.c" "$built/types.c" -lddsc -o "$built/adder"
 
-# The node looks for others on this host only, as ROS 2 does with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST.
+# Limits discovery to this host, like ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST in ROS 2.
 export ROS_DOMAIN_ID=8
 export CYCLONEDDS_URI='<General><Interfaces><NetworkInterface address="127.0.0.1" multicast="false"/></Interfaces>
     <AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>

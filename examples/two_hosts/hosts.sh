@@ -1,15 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two computers on one machine: two network namespaces with a cable between them, and a domain directory for each. Only root may make
-# those: for everybody else it calls itself by sudo.
-#
-# Usage: hosts.sh up                      make them
-#        hosts.sh on roof|trunk COMMAND   run something on one of them
-#        hosts.sh cut | mend              pull the cable, plug it in again
-#        hosts.sh down                    end what runs on them, and remove them
+# Simulates two computers on one machine: two network namespaces with a virtual cable, and a domain
+# directory for each. Needs root; without root, the script calls itself with sudo.
+# Usage: hosts.sh up                      create both hosts
+#        hosts.sh on roof|trunk COMMAND   run a command on one host
+#        hosts.sh cut | mend              disconnect the cable, connect it again
+#        hosts.sh down                    end all processes on both hosts, and remove the hosts
 set -euo pipefail
 
-# Several users of one machine need several names.
+# Set TWO_HOSTS if several users of a machine run the example at the same time.
 NAME=${TWO_HOSTS:-two_hosts}
 DOMAINS=${TMPDIR:-/tmp}/driveline-$NAME
 
@@ -19,13 +18,13 @@ die() {
 }
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 5,9p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 5,8p' "$0" >&2
     exit 2
 }
 
 up() {
     for host in roof trunk; do
-        ip netns add "$NAME-$host" || die "namespaces of these names exist: end them with '$0 down'"
+        ip netns add "$NAME-$host" || die "namespaces with these names exist: remove them with '$0 down'"
         ip -n "$NAME-$host" link set lo up
     done
     ip -n "$NAME-roof" link add car0 type veth peer name car0 netns "$NAME-trunk"
@@ -44,7 +43,7 @@ processes() {
 }
 
 down() {
-    # Ctrl-C for each, and a moment to end in good order.
+    # SIGINT first, then SIGKILL after 10 s.
     processes | xargs -r kill -INT 2>/dev/null || true
     for _ in $(seq 100); do
         [ -n "$(processes)" ] || break
@@ -58,8 +57,8 @@ down() {
 [ $# -ge 1 ] || usage
 command -v ip >/dev/null || die "this needs the program ip: apt install iproute2"
 if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || die "only root may make network namespaces, and there is no sudo: run this as root"
-    # Of the environment sudo keeps little.
+    command -v sudo >/dev/null || die "only root may create network namespaces, and sudo is not installed: run this as root"
+    # sudo drops most environment variables. Pass the ones that are used.
     kept=()
     for name in TWO_HOSTS TMPDIR DRIVELINE_COMPONENT_PATH DRIVELINE_GATEWAY DRIVELINE_HOST; do
         [ -z "${!name+set}" ] || kept+=("$name=${!name}")
@@ -73,9 +72,9 @@ case $1 in
     down) down ;;
     on)
         [ $# -ge 3 ] || usage
-        case $2 in roof | trunk) ;; *) die "there is no host '$2': roof, or trunk" ;; esac
-        [ -e "/run/netns/$NAME-$2" ] || die "the hosts are not there: $0 up"
-        # Two computers share no memory: each has a directory of its own in which its processes meet.
+        case $2 in roof | trunk) ;; *) die "unknown host '$2': use roof or trunk" ;; esac
+        [ -e "/run/netns/$NAME-$2" ] || die "the hosts do not exist: run $0 up"
+        # Separate computers share no memory, so each host has its own domain directory.
         export DRIVELINE_DOMAIN_DIR=$DOMAINS-$2
         exec ip netns exec "$NAME-$2" "${@:3}"
         ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The package rosbags as a peer: reads one JSON request on standard input and prints one answer.
+"""The package rosbags as a peer: reads one JSON request on standard input, and prints one response.
 
 {"command": "export", "store": "ros2_jazzy", "samples": N, "seed": S}
 {"command": "export", "definitions": {NAME: TEXT}, ...}
@@ -10,8 +10,8 @@
     "texts": {NAME: {"msg" if there is one, "idl", "rihs01"}}}
     -> {"failures": [...]}
 
-Bytes are hexadecimal. Values are lists of members. Real numbers are the hexadecimal digits of their
-bytes, so that a comparison of texts is exact.
+Bytes are hexadecimal. Values are lists of members. Floating-point numbers are the hexadecimal
+digits of their bytes, so that a comparison of texts is exact.
 """
 
 import json
@@ -26,9 +26,19 @@ from rosbags.typesys import store as store_module
 from rosbags.typesys.base import normalize_fieldname
 
 NUMBERS = {
-    "bool": "bool_", "byte": "uint8", "char": "uint8", "int8": "int8", "uint8": "uint8",
-    "int16": "int16", "uint16": "uint16", "int32": "int32", "uint32": "uint32",
-    "int64": "int64", "uint64": "uint64", "float32": "float32", "float64": "float64",
+    "bool": "bool_",
+    "byte": "uint8",
+    "char": "uint8",
+    "int8": "int8",
+    "uint8": "uint8",
+    "int16": "int16",
+    "uint16": "uint16",
+    "int32": "int32",
+    "uint32": "uint32",
+    "int64": "int64",
+    "uint64": "uint64",
+    "float32": "float32",
+    "float64": "float64",
 }
 # rosbags has this entry only as a comment, because it cannot serialise a wstring.
 store_module.TIDMAP["wstring"] = 18
@@ -49,7 +59,7 @@ class Store:
         self.names = sorted(definitions) or sorted(self.types.fielddefs)
 
     def hashes(self, name):
-        """Returns the hash as ROS 2 computes it (char of .msg is uint8 of IDL), and rosbags' own."""
+        """Returns the hash of ROS 2 (char of .msg is uint8 of IDL), and the hash of rosbags."""
         as_is = self.types.hash_rihs01(name)
         before = store_module.TIDMAP["char"]
         store_module.TIDMAP["char"] = store_module.TIDMAP["uint8"]
@@ -73,7 +83,7 @@ class Store:
             if kind == "string":
                 return "".join(rng.choices(ALPHABET, k=min(rng.randrange(9), bound or 9)))
             value = self.numbers(kind, 1, rng)[0].item()
-            # For one byte rosbags wants -128 to 127, for many of them 0 to 255.
+            # rosbags takes -128 to 127 for a single byte, and 0 to 255 for an array of bytes.
             return value - 256 if kind == "byte" and value > 127 else value
         inner, count = desc[1]
         if desc[0] == Nodetype.SEQUENCE:
@@ -89,7 +99,7 @@ class Store:
         values = numpy.frombuffer(rng.randbytes(count * dtype.itemsize), dtype=dtype)
         if not kind.startswith("float"):
             return values
-        # A not-a-number loses bits when Python converts it.
+        # Python changes bits of not-a-number values, so they are replaced.
         return numpy.where(numpy.isnan(values), dtype.type(numpy.inf), values)
 
     def plain(self, name, message):
@@ -130,7 +140,10 @@ def export(request):
         rihs01, as_is = store.hashes(name)
         definition = store.types.generate_msgdef(name, ros_version=2)[0]
         types[name] = {
-            "definition": definition, "rihs01": rihs01, "rihs01_as_is": as_is, "samples": samples,
+            "definition": definition,
+            "rihs01": rihs01,
+            "rihs01_as_is": as_is,
+            "samples": samples,
         }
     return {"types": types}
 

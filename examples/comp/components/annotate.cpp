@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Annotate: draws each scene onto the frame that it is about,
-// into a video or a folder of images. Scene and frame are paired by source time.
+// Annotate: draws each scene onto its frame, and writes a video or a folder of images. Scene and
+// frame are paired by source time.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace comp {
 
 class Annotate : public driveline::Component {
     driveline::Input<driveline::Image> image_{*this, "image", "frames, bgr8"};
-    driveline::Input<msgs::FusedScene> scene_{*this, "scene", "what is where in them"};
+    driveline::Input<msgs::FusedScene> scene_{*this, "scene", "objects and lanes of the frames"};
     driveline::Parameter<std::string> output_{*this, "output", "annotated",
                                               "a video (.avi, .mp4), or a folder for .jpg images"};
     driveline::Parameter<double> fps_{*this, "fps", 25.0, "rate written into the video"};

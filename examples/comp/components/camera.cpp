@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Camera: frames of a video, a folder of images, a device or
-// the synthetic drive, rendered or decoded straight into the memory that the other components look
-// at.
+// Camera: publishes the frames of a video, a folder of images, a device or the synthetic drive.
+// They are rendered or decoded directly into the memory that the other components read.
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -22,15 +21,16 @@ class Camera : public driveline::Component {
         "video file, folder of images, device index, synthetic, or synthetic:FRAMES"};
     driveline::Parameter<double> rate_hz_{
         *this, "rate_hz", 0.0,
-        "frames per second; 0 takes the source's own rate, and a video's own times"};
+        "frames per second; 0: the rate of the source, or the frame times of a video"};
     driveline::Parameter<std::int64_t> frames_{
-        *this, "frames", 0, "end the run after so many frames; 0 plays the source to its end"};
+        *this, "frames", 0,
+        "number of frames after which the run ends; 0: all frames of the source"};
     driveline::Parameter<bool> loop_{
         *this, "loop", false,
-        "start the source again at its end; sequence numbers and times go on"};
+        "start the source again at its end; sequence numbers and times continue"};
     driveline::Parameter<std::int64_t> blank_{
         *this, "blank_every", 0,
-        "replace every n-th frame by a black one, to see what follows; 0: never"};
+        "replaces every n-th frame by a black one, to test the other components; 0: never"};
     driveline::Parameter<std::string> frame_id_{*this, "frame_id", "camera",
                                                 "coordinate frame in the header"};
     driveline::Timer timer_{
@@ -49,7 +49,7 @@ class Camera : public driveline::Component {
         own_times_ = *rate_hz_ == 0 && frames_source_->frame_time_ns().has_value();
         log_info(frames_source_->name(), ": ", frames_source_->size().width, "x",
                  frames_source_->size().height, " at ", rate, " Hz",
-                 own_times_ ? " in the mean, each frame at its own time" : "");
+                 own_times_ ? " on average, each frame at its time in the file" : "");
         add_run_note("source", frames_source_->name());
         return timer_.start(std::chrono::nanoseconds(std::llround(1e9 / rate)));
     }
@@ -59,7 +59,7 @@ class Camera : public driveline::Component {
         if (!frame_) {
             if (auto read = read_frame(); !read || ended_) return read;
         }
-        // The frame exists now: decoding a file stands for what a real camera's hardware does.
+        // The frame counts as captured now: decoding stands in for the hardware of a real camera.
         const auto now = driveline::now();
         (*frame_)->header.source_time_ns = driveline::to_ns(now);
         frame_->set_source_time(now);
@@ -67,15 +67,15 @@ class Camera : public driveline::Component {
         auto published = image_.publish(std::move(*frame_));
         frame_.reset();
         if (!published || !own_times_) return published;
-        // Only the next frame says when it is due. A file that cannot be read as fast as it plays
-        // plays slower, and loses nothing.
+        // The time of the next tick is known only after the next frame is read. If decoding is too
+        // slow, the video plays slower, and no frame is lost.
         const auto time = *frames_source_->frame_time_ns();
         if (auto read = read_frame(); !read || ended_) return read;
         return timer_.next(tick.scheduled +
                            std::chrono::nanoseconds(*frames_source_->frame_time_ns() - time));
     }
 
-    // Decodes a frame into memory that is to be published.
+    // Decodes a frame into a loan.
     driveline::Status read_frame() {
         if (*frames_ > 0 && static_cast<std::int64_t>(index_) >= *frames_) return end();
         const auto size = frames_source_->size();
@@ -110,7 +110,7 @@ class Camera : public driveline::Component {
     }
 
     std::unique_ptr<FrameSource> frames_source_;
-    // Decoded and not published yet.
+    // Decoded frame that is not published yet.
     std::optional<driveline::ImageLoan> frame_;
     std::uint64_t index_ = 0;
     bool own_times_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detector: vehicles in each frame, by a neural network given
-// by path, or else by a classical detector that says so.
+// Detector: finds vehicles in each frame, with a neural network from a file. Without a file, it
+// uses a classical detector, whose name says so.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,12 +19,13 @@ class Detector : public driveline::Component {
     driveline::Parameter<std::string> model_{
         *this, "model", "", "darknet .cfg or .weights, or .onnx; empty: a classical detector"};
     driveline::Parameter<std::string> weights_{
-        *this, "weights", "", "darknet's other file; empty: the same name with the other ending"};
+        *this, "weights", "",
+        "other file of the darknet pair; empty: same name with the other extension"};
     driveline::Parameter<std::string> names_{*this, "names", "",
                                              "class names, one per line; empty: COCO's"};
     driveline::Parameter<double> confidence_{*this, "min_confidence",
                                              DetectorOptions{}.min_confidence,
-                                             "detections below it are dropped"};
+                                             "detections with less confidence are dropped"};
     driveline::Parameter<std::int64_t> threads_{*this, "opencv_threads", 1,
                                                 "threads that OpenCV may use in this process"};
 
@@ -36,7 +37,7 @@ class Detector : public driveline::Component {
         options.names_path = *names_;
         options.min_confidence = static_cast<float>(*confidence_);
         detector_ = make_vehicle_detector(options);
-        // Is in the report next to the figures.
+        // Written into the report next to the figures.
         add_run_note("detector", detector_->name());
         log_info("runs ", detector_->name());
         return {};

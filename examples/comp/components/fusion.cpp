@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion: one scene out of lanes, detections and tracks.
+// Fusion: combines lanes, detections and tracks into one scene.
 #include <cstdint>
 #include <memory>
 
@@ -11,12 +11,12 @@ namespace comp {
 
 class Fusion : public driveline::Component {
     driveline::Input<msgs::Tracks2D> tracks_{*this, "tracks",
-                                             "followed vehicles; the scene is of their frame"};
+                                             "followed vehicles; the scene describes their frame"};
     driveline::Input<msgs::LaneMarkings> lanes_{*this, "lanes", "markings of the ego lane"};
     driveline::Input<msgs::Detections2D> detections_{*this, "detections", "vehicles"};
-    driveline::Output<msgs::FusedScene> scene_{*this, "scene", "what is where"};
+    driveline::Output<msgs::FusedScene> scene_{*this, "scene", "objects and lanes"};
     driveline::Parameter<double> lane_width_m_{*this, "lane_width_m", FusionOptions{}.lane_width_m,
-                                               "for distances"};
+                                               "width of the lane in m, to estimate distances"};
 
     driveline::Status on_trigger(const driveline::Invocation&) override {
         const auto tracks = tracks_.read();

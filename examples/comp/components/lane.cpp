@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lane: the markings of the ego lane in each frame.
+// Lane: finds the markings of the ego lane in each frame.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,14 +16,14 @@ class Lane : public driveline::Component {
     driveline::Output<msgs::LaneMarkings> lanes_{*this, "lanes", "markings of the ego lane"};
     driveline::Parameter<double> horizon_{*this, "horizon_fraction",
                                           LaneDetectorOptions{}.horizon_fraction,
-                                          "row of the horizon over image height"};
+                                          "row of the horizon as a fraction of the image height"};
     driveline::Parameter<double> low_{*this, "canny_low", LaneDetectorOptions{}.canny_low,
                                       "lower threshold of Canny"};
     driveline::Parameter<double> high_{*this, "canny_high", LaneDetectorOptions{}.canny_high,
                                        "upper threshold of Canny"};
     driveline::Parameter<double> confidence_{*this, "min_confidence",
                                              LaneDetectorOptions{}.min_confidence,
-                                             "lines of less confidence are not reported"};
+                                             "lines with less confidence are not reported"};
     driveline::Parameter<std::int64_t> threads_{*this, "opencv_threads", 1,
                                                 "threads that OpenCV may use in this process"};
 

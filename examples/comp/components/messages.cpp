@@ -98,7 +98,7 @@ LanePosition position_of(msgs::LaneRelation relation) {
     }
 }
 
-// Messages come from outside: their lists are cut to what the stages are made for.
+// Messages come from other components, so their lists are cut to the limits of the stages.
 int bounded(int count, std::size_t most) { return std::min(count, static_cast<int>(most)); }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vision stages' values as Driveline messages, and back.
-// Only here do the two vocabularies meet; the time that it takes counts as communication, as in the
-// experiment that the pipeline is after.
+// Converts the values of the vision stages to Driveline messages, and back. No other file uses
+// both. The time for conversions counts as communication, as in the experiment that the pipeline
+// reproduces.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ namespace comp {
 
 namespace msgs = driveline::msgs;
 
-// Writes header and image size of whatever was derived from `image`.
+// Writes header and image size into a message that was derived from `image`.
 template <class Message>
 void describe(Message& message, const driveline::Image& image) {
     message.mutable_header()->set_source_time_ns(image.header.source_time_ns);
@@ -40,10 +40,10 @@ void to_message(const std::vector<Track>& tracks, msgs::Tracks2D& message);
 std::vector<Track> from_message(const msgs::Tracks2D& message);
 
 void to_message(const FusedScene& scene, msgs::FusedScene& message);
-// As much as an overlay shows.
+// Contains only the data for an overlay.
 FusedScene from_message(const msgs::FusedScene& message);
 
-// A classical detector says so in its name; so does everything derived from its output.
+// Returns true for the name of a classical detector. Results derived from its output keep the name.
 bool is_classical(const std::string& detector_name);
 
 }  // namespace comp

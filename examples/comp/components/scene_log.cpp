@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SceneLog: every scene as one line of JSON, for tests and for people with a text editor.
+// SceneLog: writes every scene as one line of JSON, for tests and for reading in a text editor.
 #include <fstream>
 #include <string>
 
@@ -11,14 +11,14 @@
 namespace comp {
 
 class SceneLog : public driveline::Component {
-    driveline::Input<msgs::FusedScene> scene_{*this, "scene", "what is where"};
+    driveline::Input<msgs::FusedScene> scene_{*this, "scene", "objects and lanes"};
     driveline::Parameter<std::string> output_{*this, "output", "scenes.jsonl", "file to write"};
 
     driveline::Status init() override {
         file_.open(*output_, std::ios::trunc);
         if (!file_)
             return driveline::Error{"cannot write " + *output_ +
-                                    ": does its folder exist, and is it yours?"};
+                                    ": check that its folder exists and that you may write to it"};
         return {};
     }
 

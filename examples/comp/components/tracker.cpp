@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tracker: follows vehicles from frame to frame with MOSSE
-// filters; starts and restarts the filters from detections. The graph lets the camera trigger
-// it; detections contribute their newest, however old.
+// Tracker: follows vehicles from frame to frame with MOSSE filters, and starts and restarts the
+// filters with detections. In the graph, camera frames trigger it, and it reads the newest
+// detections, whatever their age.
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ComP's components one by one, without processes, on a clock that the tests move.
+// Unit tests of ComP's components, without processes, on a clock that the tests advance.
 #include <driveline/opencv.hpp>
 #include <driveline/testing.hpp>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using driveline::Image;
 using driveline::testing::ComponentTest;
 using std::chrono::milliseconds;
 
-// The picture of a synthetic drive, measured at the present of the test.
+// Feeds an image of the synthetic drive with the present time of the test.
 void feed_frame(ComponentTest& test, const SyntheticDrive& drive, std::int64_t index) {
     cv::Mat frame;
     drive.render(index, frame);
@@ -37,7 +37,7 @@ std::vector<Detection> visible_cars(const SyntheticDrive& drive, std::int64_t in
     return cars;
 }
 
-// As in the graphs: each frame is a call, and detections contribute their newest.
+// As in the graphs: each frame triggers a call, which reads the newest detections.
 constexpr const char* kTrackerTrigger = "{kind: all_latest, on: image}";
 
 TEST(TrackerComponent, FollowsVehiclesBetweenRareDetections) {
@@ -77,7 +77,7 @@ TEST(TrackerComponent, WithoutAPictureThereIsNoTrack) {
     EXPECT_FALSE(test.take<msgs::Tracks2D>("tracks").value());
 }
 
-TEST(FusionComponent, SaysWhichInputsASceneHasAndOfWhen) {
+TEST(FusionComponent, ReportsTheInputsOfASceneAndTheirAges) {
     auto test = ComponentTest::create("Fusion", {.trigger = "{kind: any, on: [tracks]}"}).value();
     const SyntheticDrive drive;
     const auto feed_tracks = [&] {

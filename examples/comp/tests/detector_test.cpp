@@ -24,7 +24,7 @@ std::string load_error(const DetectorOptions& options) {
     return vision_error([&] { (void)make_vehicle_detector(options); });
 }
 
-TEST(ClassicalDetector, SaysWhatItIs) {
+TEST(ClassicalDetector, HasAClassicalName) {
     const auto detector = make_vehicle_detector();
     EXPECT_TRUE(detector->is_classical());
     EXPECT_TRUE(holds(detector->name(), "classical"));
@@ -87,7 +87,7 @@ TEST(ClassicalDetector, BlankFramesYieldNothing) {
 }
 
 TEST(VehicleDetector, ResultIsBoundedSortedAndInside) {
-    // A road with a row of sixteen car-wide shadows, each under something of another brightness.
+    // A road with sixteen shadows of a car's width, each under an object of another brightness.
     cv::Mat frame(540, 960, CV_8UC3, cv::Scalar::all(100));
     constexpr int kFoot = 330;
     const int width = static_cast<int>(1.3 * (kFoot - 0.54 * 540));

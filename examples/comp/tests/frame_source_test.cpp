@@ -71,7 +71,7 @@ TEST(FrameSource, VideoIsReadIntoTheCallersMemory) {
     EXPECT_EQ(source->next(view), FrameStatus::end);
 }
 
-TEST(FrameSource, CutOffVideoIsSaid) {
+TEST(FrameSource, CutOffVideoIsReported) {
     const ScratchFolder scratch;
     write_video(scratch.file("whole.avi"), 60);
     std::ifstream in(scratch.file("whole.avi"), std::ios::binary);
@@ -82,23 +82,24 @@ TEST(FrameSource, CutOffVideoIsSaid) {
     try {
         source = open_frame_source(scratch.file("cut.avi"));
     } catch (const VisionError& e) {
-        EXPECT_TRUE(holds(e.what(), "cut.avi"));  // refusing it at once is as good
+        // Refusing the file when it is opened is correct, too.
+        EXPECT_TRUE(holds(e.what(), "cut.avi"));
         return;
     }
     const int frames = count_frames(*source);
     EXPECT_LT(frames, 60);
     EXPECT_TRUE(holds(source->error(), "cut off")) << source->error();
     cv::Mat frame;
-    EXPECT_EQ(source->next(frame), FrameStatus::end) << "said once, then the end";
+    EXPECT_EQ(source->next(frame), FrameStatus::end) << "reported once, then the end";
 }
 
 std::string test_video(const std::string& name) {
     return std::string(COMP_TEST_DATA_DIR) + "/" + name;
 }
 
-// 26 frames 40 ms apart, then 4 that are 200 ms apart; as Matroska the container guesses 46 frames,
-// as mp4 a rate of 19.7 Hz.
-TEST(FrameSource, FramesHaveTheTimesOfTheirFileAndAnEstimatedCountIsNoDamage) {
+// 26 frames 40 ms apart, then 4 frames 200 ms apart. The Matroska container estimates 46 frames,
+// the mp4 container a rate of 19.7 Hz.
+TEST(FrameSource, FramesHaveTheTimesOfTheFileAndAWrongEstimatedCountIsNoError) {
     for (const char* name : {"vfr.mkv", "vfr.mp4"}) {
         const auto source = open_frame_source(test_video(name));
         cv::Mat frame;
@@ -126,7 +127,7 @@ std::unique_ptr<FrameSource> open_looped(const std::string& spec) {
     return open_frame_source(spec, options);
 }
 
-TEST(FrameSource, LoopedVideoStartsAgainAndItsTimesGoOn) {
+TEST(FrameSource, LoopedVideoStartsAgainAndItsTimesContinue) {
     const auto once = open_frame_source(test_video("vfr.mp4"));
     const auto source = open_looped(test_video("vfr.mp4"));
     EXPECT_FALSE(source->frame_count().has_value());
@@ -148,7 +149,7 @@ TEST(FrameSource, LoopedVideoStartsAgainAndItsTimesGoOn) {
     std::vector<std::int64_t> wanted;
     for (int i = 0; i < 3; ++i) {
         wanted.insert(wanted.end(), 25, 40);
-        wanted.insert(wanted.end(), i == 2 ? 4 : 5, 200);  // the fifth is over the seam
+        wanted.insert(wanted.end(), i == 2 ? 4 : 5, 200);  // the fifth gap is between two passes
     }
     EXPECT_EQ(gaps_ms, wanted);
 }
@@ -175,7 +176,7 @@ TEST(FrameSource, LoopedSyntheticAndFolderStartAgain) {
     }
 }
 
-TEST(FrameSource, LoopedSourceThatIsGoneFailsOnceThenEnds) {
+TEST(FrameSource, LoopedSourceThatWasRemovedFailsOnceThenEnds) {
     const ScratchFolder scratch;
     cv::imwrite(scratch.file("only.png"), cv::Mat(48, 64, CV_8UC3, cv::Scalar::all(9)));
     const auto source = open_looped(scratch.path());
@@ -188,7 +189,7 @@ TEST(FrameSource, LoopedSourceThatIsGoneFailsOnceThenEnds) {
     EXPECT_EQ(source->next(frame), FrameStatus::end);
 }
 
-TEST(FrameSource, CutOffMatroskaIsSaid) {
+TEST(FrameSource, CutOffMatroskaIsReported) {
     const ScratchFolder scratch;
     std::ifstream in(test_video("vfr.mkv"), std::ios::binary);
     std::string bytes((std::istreambuf_iterator<char>(in)), {});
@@ -199,7 +200,7 @@ TEST(FrameSource, CutOffMatroskaIsSaid) {
     EXPECT_TRUE(holds(source->error(), "cut off")) << source->error();
 }
 
-TEST(FrameSource, PicturesAreTurnedAsTheirFileSays) {
+TEST(FrameSource, ImagesAreRotatedByTheMetadataOfTheirFile) {
     const auto source = open_frame_source(test_video("portrait.mp4"));
     EXPECT_EQ(source->size(), cv::Size(240, 320));
     cv::Mat frame;
@@ -228,7 +229,7 @@ std::string with_matrix(std::string mp4, const std::array<int, 4>& abcd) {
 }
 
 // The stored picture has red and lime above, blue and white below.
-TEST(FrameSource, PicturesAreTurnedByEachRightAngle) {
+TEST(FrameSource, ImagesAreRotatedByEachRightAngle) {
     std::ifstream in(test_video("portrait.mp4"), std::ios::binary);
     const std::string portrait((std::istreambuf_iterator<char>(in)), {});
     const ScratchFolder scratch;
@@ -265,8 +266,8 @@ TEST(FrameSource, PicturesAreTurnedByEachRightAngle) {
     }
 }
 
-// The container's duration is that of the sound and says nothing of the frames.
-TEST(FrameSource, LongerSoundIsNoDamage) {
+// The duration in the container is that of the audio track, not of the frames.
+TEST(FrameSource, ALongerAudioTrackIsNoError) {
     for (const char* name : {"longer_audio.mkv", "longer_audio.ts"}) {
         const auto source = open_frame_source(test_video(name));
         EXPECT_EQ(source->size(), cv::Size(160, 120)) << name;
@@ -276,7 +277,7 @@ TEST(FrameSource, LongerSoundIsNoDamage) {
     }
 }
 
-TEST(FrameSource, NumbersInNamesCountByTheirValue) {
+TEST(FrameSource, NumbersInNamesAreSortedByValue) {
     const ScratchFolder scratch;
     const std::vector<std::string> order{"0.png",    "1.png",     "02.png",  "3.png",
                                          "9.png",    "10.png",    "11.png",  "100.png",
@@ -316,7 +317,7 @@ TEST(FrameSource, FolderInNameOrderIntoTheCallersMemory) {
     EXPECT_EQ(source->next(frame), FrameStatus::end);
 }
 
-TEST(FrameSource, BadImagesInAFolderAreNamedAndPassed) {
+TEST(FrameSource, BadImagesInAFolderAreReportedAndSkipped) {
     const ScratchFolder scratch;
     cv::imwrite(scratch.file("a.png"), cv::Mat(48, 64, CV_8UC3, cv::Scalar::all(9)));
     std::ofstream(scratch.file("b.png")) << "garbage";
@@ -357,7 +358,7 @@ TEST(FrameSource, ErrorsNamePlaceAndRemedy) {
     EXPECT_TRUE(holds(error(broken.path()), "only.jpg"));
 }
 
-TEST(FrameSource, MissingCameraIsNamed) {
+TEST(FrameSource, MissingCameraIsReported) {
     if (std::filesystem::exists("/dev/video987")) {
         GTEST_SKIP() << "this machine has a camera 987";
     }

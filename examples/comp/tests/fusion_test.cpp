@@ -59,7 +59,7 @@ TEST(Fusion, AgreesWithTheSyntheticTruth) {
         std::vector<Track> tracks;
         std::map<std::uint32_t, TruthCar> by_id;
         for (const TruthCar& car : truth.cars) {
-            // Whole, and near enough for the straight-road assumption to hold.
+            // Fully visible, and close enough for the assumption of a straight road.
             if (car.visible_fraction > 0.95F && car.distance_m > 6.0F && car.distance_m < 45.0F) {
                 tracks.push_back(track(static_cast<std::uint32_t>(car.id), car.box));
                 by_id[static_cast<std::uint32_t>(car.id)] = car;
@@ -131,7 +131,7 @@ TEST(Fusion, AgesAreThoseOfTheInputs) {
     EXPECT_FALSE(none.in_path || none.lane_offset_m);
 }
 
-TEST(Fusion, MissingMarkingsLeaveWhatCannotBeKnownOpen) {
+TEST(Fusion, MissingMarkingsLeaveUnknownValuesEmpty) {
     const std::vector<Track> tracks{track(1, {100, 380, 80, 60}), track(2, {440, 360, 80, 60})};
     LaneEstimate lanes = plain_lane();
     lanes.right = {};
@@ -156,7 +156,7 @@ TEST(Fusion, ConfidenceFallsWithoutDetectionsAndWhenLost) {
     EXPECT_FLOAT_EQ(confidence(), 0.2F);
 }
 
-TEST(Fusion, MoreInputThanBoundsIsCut) {
+TEST(Fusion, InputBeyondTheBoundsIsCut) {
     const std::vector<Track> tracks(100, track(1, {10, 10, 20, 20}));
     DetectionSet detections;
     for (int i = 0; i < 200; ++i) {

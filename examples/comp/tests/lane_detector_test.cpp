@@ -51,7 +51,7 @@ TEST(LaneDetector, FollowsTheSyntheticLane) {
 
 TEST(LaneDetector, BlankFramesYieldNothing) {
     LaneDetector detector;
-    // After a frame with lanes, too: nothing may linger.
+    // Also after a frame with lanes: the detector keeps no state.
     cv::Mat road;
     SyntheticDrive().render(0, road);
     ASSERT_TRUE(detector.detect(road).right.valid);
@@ -96,7 +96,8 @@ cv::Mat concrete(int grey) {
 }
 
 TEST(LaneDetector, SeamsBetweenSlabsAreNoMarkings) {
-    // Light and dark, along and across, as wide far away as near by.
+    // Light and dark seams, along and across the road, with a width that does not depend on the
+    // distance.
     cv::Mat slabs = concrete(148);
     for (const auto& [from, to, width, grey] :
          {std::tuple(cv::Point(458, 300), cv::Point(170, 540), 12, 75),
@@ -116,7 +117,7 @@ TEST(LaneDetector, SeamsBetweenSlabsAreNoMarkings) {
     EXPECT_FALSE(lanes.right.valid) << lanes.right.confidence;
 }
 
-// A picture of such slabs, as every frame of a drive.
+// A real picture of such slabs, used for every frame.
 TEST(RealPicture, SlabsHaveNoLane) {
     const char* const name = "lanes/slabs.png";
     const auto file = test::case_file(name);
@@ -133,7 +134,7 @@ TEST(RealPicture, SlabsHaveNoLane) {
     }
 }
 
-// Pictures that show no road: none of the lines that can be laid through their edges is a marking.
+// Pictures without a road: no line through their edges is a marking.
 TEST(LaneDetector, PicturesWithoutARoadHaveNoLane) {
     cv::RNG rng(18);
     LaneDetector detector;
@@ -186,7 +187,7 @@ TEST(LaneDetector, PicturesWithoutARoadHaveNoLane) {
     EXPECT_EQ(lines, 0) << "of " << pictures << " pictures";
 }
 
-// A road that bends: what is reported lies on the markings, or nothing is.
+// A curved road: a reported line lies on the markings.
 TEST(LaneDetector, LinesOfACurveLieOnItsMarkings) {
     const SyntheticDrive drive;
     LaneDetector detector;
@@ -215,7 +216,7 @@ TEST(LaneDetector, LinesOfACurveLieOnItsMarkings) {
             right.points = drive.truth(i).right;
             for (const LaneLine* line : {&lanes.left, &lanes.right}) {
                 for (const cv::Point2f& p : line->points) {
-                    // The ego lane's markings, and those of the lanes to the left.
+                    // The markings of the ego lane, and of the lanes to the left.
                     const float x = p.x - shift(p.y);
                     const float lane = *lane_x_at(right, p.y) - *lane_x_at(left, p.y);
                     float off = 1e6F;

@@ -10,7 +10,7 @@
 namespace comp {
 namespace {
 
-// A target with texture of its own on another texture.
+// A textured target on another texture.
 class Stage {
 public:
     Stage() : background_(400, 600, CV_8UC1), target_(60, 80, CV_8UC1) {
@@ -21,7 +21,7 @@ public:
         cv::GaussianBlur(target_, target_, {}, 2.0);
         cv::normalize(target_, target_, 20, 235, cv::NORM_MINMAX);
     }
-    // Target centred at `centre`, which need not be whole pixels.
+    // Draws the target at `centre`, which may be a fraction of a pixel.
     [[nodiscard]] cv::Mat show(cv::Point2f centre, double gain = 1.0) const {
         cv::Mat frame = background_.clone();
         const float x = centre.x - static_cast<float>(target_.cols) / 2;
@@ -97,8 +97,7 @@ TEST(Mosse, PsrFallsWhenTheTargetIsHiddenAndComesBack) {
         EXPECT_EQ(tracker.box(), before) << "a lost target's box stays";
     }
     const MosseTracker::Result back = tracker.update(stage.show(at + cv::Point2f(5, 4)));
-    EXPECT_TRUE(back.held) << "what covered the target must not have been learned; psr "
-                           << back.psr;
+    EXPECT_TRUE(back.held) << "the filter must not learn the cover of the target; psr " << back.psr;
     EXPECT_GT(back.psr, 15.0);
 }
 

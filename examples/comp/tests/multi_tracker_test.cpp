@@ -33,7 +33,7 @@ const Track* track_on(const std::vector<Track>& tracks, const cv::Rect2f& box, f
     return found == tracks.end() ? nullptr : &*found;
 }
 
-// A textured tile on a plain road, placed at will.
+// Draws a textured tile on a plain road.
 cv::Mat tile_at(cv::Point2f centre, int seed = 3) {
     cv::Mat frame(540, 960, CV_8UC1, cv::Scalar(95));
     cv::Mat tile(40, 50, CV_8UC1);
@@ -121,7 +121,7 @@ TEST(MosseMultiTracker, NewTargetsAreTentativeUntilSeenTwice) {
     EXPECT_EQ(tracker.tracks()[0].state, TrackState::tracking);
     EXPECT_EQ(tracker.tracks()[0].id, 1U);
 
-    // A second look that does not see it ends a tentative target.
+    // A second set without the target ends a tentative target.
     MosseMultiTracker other;
     other.update(tile_at(at), 0, &first);
     const DetectionSet nothing{kFrameNs, {}};
@@ -138,12 +138,12 @@ TEST(MosseMultiTracker, OneSetIsAppliedOnce) {
     }
     ASSERT_EQ(tracker.tracks().size(), 1U);
     EXPECT_EQ(tracker.tracks()[0].state, TrackState::tentative)
-        << "the same look again confirms nothing";
+        << "the same set again confirms nothing";
     EXPECT_EQ(tracker.tracks()[0].frames_since_detection, 9U);
 }
 
-// Detections that are three frames late, of a target that moves 5 px a frame: applied at face value
-// they would drag the track 15 px back every time.
+// The detections are three frames late, and the target moves 5 px per frame. Without correction,
+// each detection would move the track back by 15 px.
 TEST(MosseMultiTracker, LateDetectionsDoNotDragTheTrackBack) {
     constexpr int kLate = 3;
     MosseMultiTracker tracker;
@@ -177,7 +177,7 @@ TEST(MosseMultiTracker, LostTargetIsStartedAgainUnderItsId) {
     }
     ASSERT_EQ(tracker.tracks().size(), 1U);
     EXPECT_EQ(tracker.tracks()[0].state, TrackState::lost);
-    // It shows up again 30 px further, looking different: only the detection shows it.
+    // It appears again 30 px further with another texture, so only the detector finds it.
     const cv::Point2f again(430, 305);
     const std::uint64_t restarts = tracker.counts().restarted;
     const DetectionSet set = one(tile_box(again), i * kFrameNs);
@@ -187,7 +187,7 @@ TEST(MosseMultiTracker, LostTargetIsStartedAgainUnderItsId) {
     EXPECT_EQ(tracker.tracks()[0].state, TrackState::tracking);
     EXPECT_GT(tracker.counts().restarted, restarts);
     EXPECT_GT(intersection_over_union(tracker.tracks()[0].box, tile_box(again)), 0.9F);
-    // And the new look is held without help.
+    // Afterwards the filter holds the new texture without detections.
     for (int k = 1; k <= 10; ++k) {
         const cv::Point2f moved = again + cv::Point2f(3.0F * static_cast<float>(k), 0);
         tracker.update(tile_at(moved, 99), (i + k) * kFrameNs, nullptr);
@@ -286,7 +286,7 @@ TEST(MosseMultiTracker, BlankFramesYieldNothingAndBadImagesChangeNothing) {
 
 TEST(MosseMultiTracker, TargetsThatLeaveTheImageEnd) {
     MosseMultiTracker tracker;
-    // The tile walks off the right border; what is outside is gone.
+    // The tile leaves the image at the right border.
     const auto frame_at = [](float x) {
         cv::Mat wide(540, 1100, CV_8UC1, cv::Scalar(95));
         const cv::Mat tile = tile_at({100, 300})(cv::Rect(75, 280, 50, 40));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ONNX path, on networks small enough to write down: the
-// test encodes the model file itself (ONNX is a protobuf), so the real loader reads a real file.
-// The network looks at its input, 64x64 unless stated otherwise, in cells of 32x32; each cell
-// reports one 24x16 box at its centre whose score is the cell's mean brightness.
+// Detection with ONNX files. The test encodes small networks itself (ONNX is a protobuf), so the
+// real loader reads a real file. The network divides its input, 64x64 unless stated otherwise, into
+// cells of 32x32. Each cell reports a 24x16 box at its centre, whose score is the mean brightness
+// of the cell.
 #include <fstream>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ namespace {
 using test::ScratchFolder;
 using test::vision_error;
 
-// ---- as much protobuf and ONNX as is needed ----
+// ---- minimal encoder for protobuf and ONNX ----
 
 std::string varint(std::uint64_t v) {
     std::string out;
@@ -82,9 +82,9 @@ std::string model(const std::string& graph) {
 
 struct Cells {
     std::int64_t fields;      // per box
-    int bright;               // field that takes the cell's brightness
+    int bright;               // field with the brightness of the cell
     std::vector<float> bias;  // per field
-    bool corners = false;     // fields 2 and 3 are a place as well
+    bool corners = false;     // fields 2 and 3 are the second corner
     std::int64_t side = 64;   // of the input
     // Channels of a second output, as masks have; 0: none.
     std::int64_t masks = 0;
@@ -190,7 +190,7 @@ TEST_F(OnnxDetector, ReadsBothLayouts) {
         cv::Mat frame = cv::Mat::zeros(64, 64, CV_8UC3);
         std::vector<Detection> found;
         ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
-        EXPECT_TRUE(found.empty()) << "nothing bright, nothing there";
+        EXPECT_TRUE(found.empty()) << "a dark image has no detections";
         frame(cv::Rect(32, 32, 32, 32)).setTo(cv::Scalar::all(255));
         ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
         ASSERT_EQ(found.size(), 1U);
@@ -200,7 +200,7 @@ TEST_F(OnnxDetector, ReadsBothLayouts) {
     }
 }
 
-// As exporters name them: with capitals, a byte order mark, line ends of DOS and blanks.
+// Class names as exporters write them: with capitals, a byte order mark, DOS line ends and blanks.
 TEST_F(OnnxDetector, ReadsOtherLayoutsAndNames) {
     options_.input_size = {};  // the models state 64x64
     struct Case {
@@ -249,7 +249,7 @@ TEST_F(OnnxDetector, ReadsSuppressedBoxesOfCoco) {
     EXPECT_TRUE(found.empty());
 }
 
-TEST_F(OnnxDetector, TakesTheSizeThatTheModelStates) {
+TEST_F(OnnxDetector, UsesTheInputSizeOfTheModel) {
     options_.input_size = {};
     for (const std::int64_t side : {320, 1280}) {
         write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0}, false, side}, false));
@@ -267,8 +267,8 @@ TEST_F(OnnxDetector, TakesTheSizeThatTheModelStates) {
     }
 }
 
-// Networks for segmentation: the numbers of a box's mask follow its classes, and a second output
-// of four dimensions explains them. The boxes are read.
+// Networks for segmentation: mask coefficients follow the classes of a box, and a second output has
+// four dimensions. Only the boxes are read.
 TEST_F(OnnxDetector, ReadsBoxesThatHaveMasks) {
     options_.input_size = {};
     for (const auto& [network, boxes_first] :
@@ -288,9 +288,9 @@ TEST_F(OnnxDetector, ReadsBoxesThatHaveMasks) {
     }
 }
 
-// More numbers than the mask output explains: the names are right, and the error must not
-// blame them.
-TEST_F(OnnxDetector, MasksThatExplainNothingNameTheRemedy) {
+// More values per box than classes and masks need. The names are correct, so the error must not
+// name them as the cause.
+TEST_F(OnnxDetector, MasksThatDoNotFitAreRefusedWithTheRemedy) {
     options_.input_size = {};
     write(cell_network({4 + 2 + 32, 5, {16, 16, 24, 16, 0.3F}, false, 64, 16}, false));
     const std::string said = load_error();
@@ -299,8 +299,8 @@ TEST_F(OnnxDetector, MasksThatExplainNothingNameTheRemedy) {
         << said;
 }
 
-// A network that OpenCV cannot load is refused with what to do about it.
-TEST_F(OnnxDetector, FilesThatAreNoModelForOpenCvNameTheRemedy) {
+// A network that OpenCV cannot load is refused with the remedy.
+TEST_F(OnnxDetector, FilesThatOpenCvCannotLoadAreRefusedWithTheRemedy) {
     const std::vector<std::uint16_t> halves(6U * 3 * 32 * 32, 0);
     const std::string graph = node("Conv", {"images", "w"}, "output0",
                                    ints("kernel_shape", {32, 32}) + ints("strides", {32, 32})) +
@@ -313,12 +313,12 @@ TEST_F(OnnxDetector, FilesThatAreNoModelForOpenCvNameTheRemedy) {
                     "git lfs pull"),
           std::pair(yolo_v8().substr(0, 300), "check that the download is whole")}) {
         write(content);
-        const auto told = load_error();
-        EXPECT_NE(told.find(remedy), std::string::npos) << told;
+        const auto text = load_error();
+        EXPECT_NE(text.find(remedy), std::string::npos) << text;
     }
 }
 
-TEST_F(OnnxDetector, ScoresThatAreNoneAreErrors) {
+TEST_F(OnnxDetector, ScoresOutOfRangeAreErrors) {
     // Networks exported without the sigmoid have scores of up to 650. A network that has such a
     // score on a blank image is refused when it is loaded.
     const auto says = [](const std::string& text) {

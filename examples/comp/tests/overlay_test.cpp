@@ -6,7 +6,7 @@
 namespace comp {
 namespace {
 
-// How many pixels two frames of one size differ in, within `part`.
+// Returns the number of pixels within `part` in which two frames of one size differ.
 int difference(const cv::Mat& a, const cv::Mat& b, const cv::Rect& part) {
     cv::Mat off;
     cv::absdiff(a(part), b(part), off);
@@ -37,10 +37,11 @@ TEST(Overlay, DrawsLanesAndObjects) {
     EXPECT_EQ(frame.data, data) << "drawn in place";
     EXPECT_GT(difference(frame, plain, {300, 480, 60, 40}), 0) << "lane tint";
     EXPECT_GT(difference(frame, plain, {425, 380, 12, 12}), 0) << "box";
-    EXPECT_EQ(difference(frame, plain, {850, 100, 100, 100}), 0) << "nothing where nothing is";
+    EXPECT_EQ(difference(frame, plain, {850, 100, 100, 100}), 0)
+        << "no change where there is no object";
 }
 
-TEST(Overlay, ClassicalDetectorCannotBeOverlooked) {
+TEST(Overlay, ClassicalDetectorHasABanner) {
     const cv::Mat plain(540, 960, CV_8UC3, cv::Scalar::all(90));
     cv::Mat network = plain.clone();
     cv::Mat classical = plain.clone();
@@ -51,7 +52,7 @@ TEST(Overlay, ClassicalDetectorCannotBeOverlooked) {
     EXPECT_GT(difference(classical, plain, foot), 20'000);
 }
 
-TEST(Overlay, StaysInsideSmallFramesAndLeavesOthersAlone) {
+TEST(Overlay, StaysInsideSmallFramesAndDoesNotChangeOtherTypes) {
     FusedScene scene = scene_with_car();
     scene.objects[0].box = {-500, -500, 5000, 5000};
     scene.objects.push_back(scene.objects[0]);

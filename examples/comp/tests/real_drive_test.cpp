@@ -108,8 +108,8 @@ TEST(RealDrive, YoloFindsTheLabelledCars) {
         std::vector<cv::Rect2f> boxes;
         for (const Detection& d : found) {
             boxes.push_back(d.box);
-            // No vehicle ever is on the verge to the right, nor on the empty road right ahead, nor
-            // in the sky.
+            // There is never a vehicle on the right verge, on the empty road directly ahead, or in
+            // the sky.
             const cv::Point2f foot(d.box.x + d.box.width / 2, d.box.y + d.box.height);
             strays +=
                 foot.x > 620.0F || foot.y < 290.0F || (foot.x > 250.0F && foot.y > 400.0F) ? 1 : 0;
@@ -128,8 +128,8 @@ TEST(RealDrive, YoloFindsTheLabelledCars) {
     EXPECT_EQ(strays, 0);
 }
 
-// The detector runs on every 11th frame and its result arrives two frames later: ten frames and
-// more between detections are the tracker's alone.
+// The detector runs on every 11th frame, and its result arrives two frames later. For the ten
+// frames and more in between, there is only the tracker.
 TEST(RealDrive, TrackerHoldsTheLabelledCarsBetweenRareDetections) {
     const auto video = test::data_file(kVideo);
     const auto model = test::data_file(kModel);
@@ -163,8 +163,7 @@ TEST(RealDrive, TrackerHoldsTheLabelledCarsBetweenRareDetections) {
         }
         const auto& tracks = tracker.update(frame, now, any ? &ready : nullptr);
         const auto truth = labels.find(i);
-        // A new car needs two detections, so at most 2 * kEvery + kLate frames, before it is
-        // believed.
+        // A new car is confirmed after two detections, so after at most 2 * kEvery + kLate frames.
         if (truth == labels.end() || i < 2 * kEvery + kLate) {
             continue;
         }

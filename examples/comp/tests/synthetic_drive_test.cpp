@@ -44,7 +44,7 @@ TEST(SyntheticDrive, WritesIntoTheCallersRows) {
         << "wrote beyond the view";
 }
 
-// The truth is computed apart from the pixels: paint must be where it says.
+// The ground truth is computed separately from the pixels, so it must match the paint.
 TEST(SyntheticDrive, TruthLiesOnThePaint) {
     const SyntheticDrive drive;
     cv::Mat frame;
@@ -84,9 +84,9 @@ TEST(SyntheticDrive, TruthLiesOnThePaint) {
     EXPECT_LT(dashed, 0.35 * free_points);
 }
 
-// A car cannot be found by comparing two frames: a frame of another moment differs everywhere, and
-// the same moment cannot be rendered without cars. So look at the tyres: the box's lower edge must
-// lie on the border between dark rubber and road.
+// Two frames cannot be compared to find a car: frames of different times differ everywhere, and a
+// frame cannot be rendered without cars. So the test checks the tyres: the lower edge of the box
+// must lie between dark rubber and road.
 TEST(SyntheticDrive, TruthBoxesStandOnTheirTyres) {
     const SyntheticDrive drive;
     cv::Mat frame;

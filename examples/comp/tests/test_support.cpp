@@ -9,8 +9,8 @@
 namespace comp::test {
 namespace {
 
-// Calls `row` for every line that is neither comment nor the header; `row` says whether it could
-// read it.
+// Calls `row` for every line except comments and the header. `row` returns false for an invalid
+// line.
 template <typename Row>
 void read_labels(const std::string& name, Row row) {
     const std::string path = std::string(COMP_LABELS_DIR) + "/" + name;
@@ -33,7 +33,7 @@ void read_labels(const std::string& name, Row row) {
     }
 }
 
-// A file in the folder that the variable names, or in the default folder.
+// Returns the path of a file in the folder of the environment variable, or in the default folder.
 std::optional<std::string> file_in(const char* variable, const char* default_folder,
                                    const std::string& relative) {
     const char* set = std::getenv(variable);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the vision tests share: labels, the place of real recordings, scratch folders.
+// Common parts of the vision tests: labels, paths of real recordings, scratch folders.
 #pragma once
 
 #include <filesystem>
@@ -25,20 +25,20 @@ struct LabelledCar {
     bool fully_visible;
 };
 
-// Labels by frame number. Throw std::runtime_error when the file is missing or a row cannot be
-// read.
+// Return the labels by frame number. Throw std::runtime_error if the file is missing or a row is
+// invalid.
 std::map<int, std::vector<LanePoint>> lane_labels();
 std::map<int, std::vector<LabelledCar>> car_labels();
 
-// A file under DRIVELINE_DATA, or the default data folder; empty if it is not there.
-// `missing_reason()` says so for GTEST_SKIP().
+// Returns the path of a file in DRIVELINE_DATA, or in the default data folder. Empty if it does not
+// exist; then `missing_reason()` returns the text for GTEST_SKIP().
 std::optional<std::string> data_file(const std::string& relative);
 std::string missing_reason(const std::string& relative);
-// Likewise a picture under DRIVELINE_CASES, or the default folder of cases.
+// The same for a picture in DRIVELINE_CASES, or in the default folder of cases.
 std::optional<std::string> case_file(const std::string& relative);
 std::string missing_case_reason(const std::string& relative);
 
-// A folder of its own, gone with the object.
+// A new folder, which the destructor removes.
 class ScratchFolder {
 public:
     ScratchFolder();
@@ -54,7 +54,7 @@ private:
     std::filesystem::path path_;
 };
 
-// The text of the VisionError that `action` throws; a test failure, and "", if it throws none.
+// Returns the text of the VisionError that `action` throws. If it throws none, the test fails.
 template <typename Action>
 std::string vision_error(Action action) {
     try {
@@ -66,7 +66,7 @@ std::string vision_error(Action action) {
     return {};
 }
 
-// Frames without anything to see in them: black, white, grey, a gradient, sensor noise.
+// Frames without any object: black, white, grey, a gradient, sensor noise.
 std::vector<cv::Mat> blank_frames(cv::Size size);
 
 }  // namespace comp::test

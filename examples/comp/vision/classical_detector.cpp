@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vehicles without a network: the dark band under a car, after
-// the oldest cue in the field. From the bottom of the image upwards, a run of pixels much darker
-// than the road, as wide as a car would be on that row, proposes a vehicle standing there; the
-// proposal stands if what is above it does not look like road. It knows nothing of classes, misses
-// cars whose shadow is hidden, and takes dark things of a car's width for cars: good enough to
-// exercise a pipeline, and labelled.
+// Detects vehicles without a network, by the dark band under a car. The search goes from the bottom
+// of the image upwards. A run of pixels much darker than the road, as wide as a car in that row,
+// proposes a vehicle that stands there. The proposal is kept if the pixels above it do not look
+// like road. The detector knows no classes, misses cars whose shadow is hidden, and reports dark
+// objects of the width of a car as cars. It is good enough to exercise a pipeline, and its output
+// is labelled as classical.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,19 +18,19 @@
 namespace comp::detectors {
 namespace {
 
-constexpr double kDarkShare = 0.6;  // of the road's brightness: darker is shadow or tyre
-constexpr double kMinRun = 0.75;    // run length over the expected car width
+constexpr double kDarkShare = 0.6;  // darker than this share of the road is shadow or tyre
+constexpr double kMinRun = 0.75;    // run length, divided by the expected car width
 constexpr double kMaxRun = 1.6;
-constexpr double kMinBorderRun = 0.35;  // where the image border cuts the car
-constexpr double kMaxGap = 0.12;        // between tyres and shadow, over the expected width
-constexpr double kMaxFlank = 1.3;       // a flank's extent in the image over the expected width
-constexpr double kFlankGap = 0.04;      // a flank's shadow has none; this rides over noise
+constexpr double kMinBorderRun = 0.35;  // the same for cars cut off by the image border
+constexpr double kMaxGap = 0.12;    // gap between tyres and shadow, divided by the expected width
+constexpr double kMaxFlank = 1.3;   // width of a flank, divided by the expected width
+constexpr double kFlankGap = 0.04;  // the shadow of a flank has no gaps; tolerates noise
 constexpr double kHeightPerWidth = 0.8;
 constexpr double kMinWidthPx = 14.0;
-constexpr int kOffRoad = 22;  // grey levels from the road's brightness
-constexpr double kMinBodyShare =
-    0.3;  // of the pixels above the shadow that must be off the road's brightness
-constexpr int kMinRoadGrey = 30;  // darker than this there is nothing to compare a shadow with
+constexpr int kOffRoad = 22;  // difference to the road's brightness, in grey levels
+// Share of the pixels above the shadow that must differ from the road.
+constexpr double kMinBodyShare = 0.3;
+constexpr int kMinRoadGrey = 30;  // on a darker road, a shadow cannot be distinguished
 constexpr std::size_t kMaxCandidates = 256;
 
 class ClassicalDetector final : public VehicleDetector {
@@ -63,7 +63,7 @@ protected:
     }
 
 private:
-    // Median brightness of the lane right ahead of us.
+    // Median brightness of the lane ahead.
     [[nodiscard]] int road_grey(int rows) const {
         std::array<int, 256> histogram{};
         int count = 0;
@@ -118,7 +118,7 @@ private:
         const auto height = static_cast<float>(kHeightPerWidth * car_width);
         cv::Rect2f box(static_cast<float>(left), static_cast<float>(y) - height,
                        static_cast<float>(length), height);
-        // What a nearer proposal covers is its windows and bumpers, or a car that it hides.
+        // Inside a nearer proposal there are its windows and bumpers, or a hidden car.
         for (const Detection& nearer : out) {
             const float shared =
                 std::min(box.br().x, nearer.box.br().x) - std::max(box.x, nearer.box.x);
@@ -132,8 +132,7 @@ private:
         if (body < kMinBodyShare || thickness < 0.5) {
             return;
         }
-        // The flank of a car next to our line of sight: the shadow under it recedes towards the
-        // image centre.
+        // The flank of a car to the side: the shadow under it runs towards the image centre.
         const bool flank_right = box.x + box.width / 2 < static_cast<float>(grey_.cols) / 2;
         const int flank =
             flank_end(flank_right ? right : left, flank_right ? 1 : -1, y, top, car_width, dark);
@@ -148,8 +147,8 @@ private:
         out.push_back({box, static_cast<float>(confidence), VehicleClass::unknown});
     }
 
-    // Follows the shadow's edge upwards and sideways from the corner (x, y); returns the farthest
-    // column reached.
+    // Follows the edge of the shadow upwards and sideways from the corner (x, y). Returns the
+    // farthest column reached.
     [[nodiscard]] int flank_end(int x, int direction, int y, int top, double car_width,
                                 int dark) const {
         const int gap = static_cast<int>(kFlankGap * car_width);
@@ -171,7 +170,7 @@ private:
         return x;
     }
 
-    // Share of the pixels above the shadow that differ from the road.
+    // Returns the share of the pixels above the shadow that differ from the road.
     [[nodiscard]] double body_share(const cv::Rect2f& box, int top, int road) const {
         const int y0 = std::max(0, static_cast<int>(box.y + 0.25F * box.height) - top);
         const int y1 = std::min(grey_.rows, static_cast<int>(box.y + 0.9F * box.height) - top);
@@ -189,7 +188,8 @@ private:
         return all > 0 ? static_cast<double>(off) / all : 0.0;
     }
 
-    // Consecutive rows, upwards from y, on which at least half of the run is dark.
+    // Returns the number of consecutive rows, upwards from y, in which at least half of the run is
+    // dark.
     [[nodiscard]] int dark_rows(int left, int right, int y, int top, int dark) const {
         int rows = 0;
         for (; y - top >= 0 && rows < 64; --y, ++rows) {

@@ -11,7 +11,7 @@
 namespace comp {
 namespace {
 
-constexpr int kMaxBoxes = 10'000;  // bounds the reading of a file that is no video
+constexpr int kMaxBoxes = 10'000;  // bounds the work for a file that is not a video
 
 class File {
 public:
@@ -21,7 +21,7 @@ public:
     }
     [[nodiscard]] std::uint64_t size() const { return size_; }
 
-    // `count` bytes at `at`; fewer at the end of the file.
+    // Reads `count` bytes at `at`; fewer at the end of the file.
     [[nodiscard]] std::string bytes(std::uint64_t at, std::size_t count) {
         std::string out(count, '\0');
         stream_.clear();
@@ -30,7 +30,7 @@ public:
         out.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, stream_.gcount())));
         return out;
     }
-    // A number of `count` bytes, the most significant first.
+    // Reads a big-endian number of `count` bytes.
     [[nodiscard]] std::optional<std::uint64_t> big_endian(std::uint64_t at, std::size_t count) {
         const std::string raw = bytes(at, count);
         if (raw.size() != count) {
@@ -48,12 +48,12 @@ private:
     std::uint64_t size_ = 0;
 };
 
-// ---- mp4 and mov: boxes of a length, a name of four letters, and content ----
+// ---- mp4 and mov: boxes with a length, a name of four letters, and content ----
 
 struct Box {
     std::string name;
     std::uint64_t content = 0;
-    std::uint64_t end = 0;  // may lie behind the file's
+    std::uint64_t end = 0;  // may be beyond the end of the file
 };
 
 std::optional<Box> box_at(File& file, std::uint64_t at) {
@@ -62,7 +62,7 @@ std::optional<Box> box_at(File& file, std::uint64_t at) {
         return std::nullopt;
     }
     Box box{file.bytes(at + 4, 4), at + 8, at + *length};
-    // What follows the last box may be anything.
+    // Any bytes may follow the last box.
     if (!std::all_of(box.name.begin(), box.name.end(),
                      [](unsigned char c) { return (c >= 0x20 && c < 0x7f) || c == 0xa9; })) {
         return std::nullopt;
@@ -103,7 +103,8 @@ std::optional<Box> find_box(File& file, const Box& in, std::string_view name) {
     return found;
 }
 
-// The matrix of a track's header: (a b; c d) of the rotations that cameras write.
+// Returns the rotation of the matrix (a b; c d) in a track's header, for the rotations that cameras
+// use.
 int rotation_of(File& file, const Box& header) {
     const bool wide = file.big_endian(header.content, 1).value_or(0) == 1;
     const std::uint64_t matrix = header.content + (wide ? 52 : 40);
@@ -140,14 +141,13 @@ void read_boxes(File& file, ContainerFacts& facts) {
             if (const auto header = find_box(file, track, "tkhd")) {
                 facts.rotation = rotation_of(file, *header);
             }
-            return false;  // the first picture is the one that is played
+            return false;  // players show the first video track
         });
         return true;
     });
 }
 
-// ---- avi: chunks of four letters, a length with the least significant byte first, and content
-// ----
+// ---- avi: chunks with a name of four letters, a little-endian length, and content ----
 
 void read_chunks(File& file, ContainerFacts& facts) {
     facts.counts_frames = true;
@@ -155,14 +155,14 @@ void read_chunks(File& file, ContainerFacts& facts) {
     for (int i = 0; i < kMaxBoxes && at < file.size() && file.bytes(at, 4) == "RIFF"; ++i) {
         const auto length = file.big_endian(at + 4, 4);
         if (!length || *length == 0) {
-            return;  // of a recording that was not closed
+            return;  // the recording was not closed
         }
         at += 8 + __builtin_bswap32(static_cast<std::uint32_t>(*length));
         facts.stated_size = std::max(facts.stated_size, at);
     }
 }
 
-// ---- Matroska: elements of a number and a length, both as long as their first bits say ----
+// ---- Matroska: elements with a number and a length; their first bits give their sizes ----
 
 struct Number {
     std::uint64_t value = 0;

@@ -38,7 +38,7 @@ void require_file(const std::string& path, const char* what) {
     }
 }
 
-// OpenCV's message without its source location, which is of no use next to a car.
+// Returns OpenCV's message without its source location, which does not help users.
 std::string reason(const cv::Exception& e) { return e.err.empty() ? e.what() : e.err; }
 
 VehicleClass class_by_name(std::string name) {
@@ -51,7 +51,8 @@ VehicleClass class_by_name(std::string name) {
     return VehicleClass::unknown;
 }
 
-// What each class index of the model means to us; unknown is dropped.
+// Returns the vehicle class of each class index of the model. Detections of unknown classes are
+// dropped.
 std::vector<VehicleClass> load_classes(const std::string& names_path) {
     std::vector<VehicleClass> classes;
     if (names_path.empty()) {
@@ -67,7 +68,7 @@ std::vector<VehicleClass> load_classes(const std::string& names_path) {
     constexpr std::size_t kMaxClasses = 10'000;
     for (std::string line; classes.size() < kMaxClasses && std::getline(file, line);) {
         constexpr std::string_view kMark =
-            "\xef\xbb\xbf";  // with which editors begin files in UTF-8
+            "\xef\xbb\xbf";  // byte order mark that some editors write
         if (classes.empty() && line.starts_with(kMark)) {
             line.erase(0, kMark.size());
         }
@@ -87,7 +88,7 @@ std::vector<VehicleClass> load_classes(const std::string& names_path) {
     return classes;
 }
 
-// What both kinds share: the region, the input, the classes.
+// Common part of both kinds: the region, the input, the classes.
 class NetworkDetector : public VehicleDetector {
 public:
     [[nodiscard]] bool is_classical() const override { return false; }
@@ -103,7 +104,8 @@ protected:
           kind_(std::move(kind)),
           model_(std::move(model)) {}
 
-    // One run on a blank image, so that a model that cannot work is refused before the first frame.
+    // Runs the network once on a blank image, so that an unusable model is refused before the first
+    // frame.
     void rehearse() {
         std::vector<Detection> nothing;
         try {
@@ -141,7 +143,7 @@ protected:
         return pixels & cv::Rect(0, 0, image.cols, image.rows);
     }
 
-    // Best vehicle class among `scores`, as index and score.
+    // Returns index and score of the best vehicle class.
     [[nodiscard]] std::pair<VehicleClass, float> best_vehicle(const float* scores,
                                                               std::size_t stride) const {
         std::pair<VehicleClass, float> best{VehicleClass::unknown, 0.0F};
@@ -158,7 +160,7 @@ protected:
         return best;
     }
 
-    // Half precision rounds a little beyond.
+    // Half precision may round to slightly more than 1.
     void check_score(float score) const {
         constexpr float kRounding = 0.01F;
         if (!(score >= -kRounding && score <= 1.0F + kRounding)) {
@@ -175,7 +177,7 @@ protected:
 
     cv::dnn::Net net_;
     cv::Size input_;
-    cv::Size stated_;  // that the model file states; empty: none
+    cv::Size stated_;  // input size stated by the model file; empty: none
     std::vector<VehicleClass> classes_;
     std::string kind_;
     std::string model_;
@@ -211,8 +213,8 @@ DarknetPair find_pair(const DetectorOptions& options) {
     return pair;
 }
 
-// OpenCV reads as many weights as the .cfg asks for and does not mind when the file is shorter or
-// longer: a wrong pair would load and give wrong results. The sizes show it.
+// OpenCV reads the number of weights that the .cfg needs, and ignores that the file is shorter or
+// longer. A wrong pair would load and give wrong results, so the sizes are compared.
 void check_pair(cv::dnn::Net& net, const DarknetPair& pair) {
     std::uintmax_t parameters = 0;
     for (const std::string& layer_name : net.getLayerNames()) {
@@ -296,8 +298,7 @@ public:
         output_names_ = net_.getUnconnectedOutLayersNames();
         input_ = options.input_size;
         if (input_.empty()) {
-            // 16:9 is what forward cameras deliver; the aspect ratio only has to be right within a
-            // few per cent.
+            // Forward cameras deliver 16:9. The aspect ratio may be off by a few per cent.
             const double aspect =
                 16.0 / 9.0 * static_cast<double>(options.region.width / options.region.height);
             const double budget = static_cast<double>(own.width) * own.height;
@@ -308,8 +309,8 @@ public:
     }
 
 protected:
-    // Rows of cx cy w h objectness scores..., coordinates as fractions of the input, scores already
-    // times objectness.
+    // Reads rows of cx cy w h objectness scores... Coordinates are fractions of the input, and the
+    // scores are already multiplied by the objectness.
     void propose(const cv::Mat& bgr, std::vector<Detection>& out) override {
         const cv::Rect region = region_in(bgr);
         cv::dnn::blobFromImage(bgr(region), blob_, 1.0 / 255.0, input_, cv::Scalar(), true, false);
@@ -343,7 +344,7 @@ protected:
 
 // ---- ONNX ----
 
-// What to do about a file that OpenCV does not load, by what it says.
+// Returns a remedy for a file that OpenCV does not load, by its content and by OpenCV's message.
 std::string onnx_remedy(const std::string& path, const std::string& said) {
     std::string begin(40, '\0');
     std::ifstream(path, std::ios::binary).read(begin.data(), 40);
@@ -394,7 +395,8 @@ public:
 
 protected:
     void propose(const cv::Mat& bgr, std::vector<Detection>& out) override {
-        // Letterbox, as these networks are trained: aspect kept, the rest of the input grey.
+        // Letterbox, as in the training of these networks: the aspect ratio is kept, and the rest
+        // of the input is grey.
         const cv::Rect region = region_in(bgr);
         const double scale = std::min(static_cast<double>(input_.width) / region.width,
                                       static_cast<double>(input_.height) / region.height);
@@ -432,7 +434,7 @@ protected:
             if (best.first == VehicleClass::unknown || !(best.second >= options_.min_confidence)) {
                 continue;
             }
-            // Corners, or centre and size.
+            // The values are corners, or centre and size.
             const bool corners = layout.kind == Layout::suppressed;
             const float width = (corners ? field(2) - field(0) : field(2)) * factor;
             const float height = (corners ? field(3) - field(1) : field(3)) * factor;
@@ -463,10 +465,11 @@ private:
                    : VehicleClass::unknown;
     }
 
-    // Boxes before fields or after; distinguished by the number of classes, which the names fix.
+    // Determines the layout: boxes before fields, or after them. The number of class names
+    // distinguishes the two.
     [[nodiscard]] Layout layout_of() const {
         std::size_t output = outputs_.size();
-        std::size_t masks = 0;  // numbers of a box for its mask, which a second output explains
+        std::size_t masks = 0;  // mask coefficients per box; a second output gives their number
         std::string shapes;
         for (std::size_t i = 0; i < outputs_.size(); ++i) {
             const cv::Mat& m = outputs_[i];
@@ -497,8 +500,8 @@ private:
         const std::size_t classes = classes_.size();
         constexpr std::size_t kMostSuppressed = 1000;
         constexpr std::size_t kSuppressedFields = 6;
-        // Of one or two classes, six numbers may also be those of a box without suppression, of
-        // which there is one or three for each cell.
+        // With one or two classes, a box without suppression may have six numbers, too. Then there
+        // are one or three boxes for each cell.
         std::size_t cells = 0;
         for (const int stride : {8, 16, 32}) {
             cells += static_cast<std::size_t>(input_.width / stride) *

@@ -27,7 +27,7 @@ std::string describe(cv::Size size) {
     return std::to_string(size.width) + "x" + std::to_string(size.height);
 }
 
-// Base of the sources that keep their facts in fields.
+// Base class of the sources, which stores their properties.
 class StoredSource : public FrameSource {
 public:
     [[nodiscard]] std::string name() const override { return name_; }
@@ -98,7 +98,8 @@ class CaptureSource final : public StoredSource {
 public:
     enum class Kind { file, device };
 
-    // `first`: as it is delivered, read by opening the source. `turn`: of all frames.
+    // `first`: the first frame, already rotated; it was read to open the source. `turn`: rotation
+    // of all frames.
     CaptureSource(Kind kind, std::string name, const cv::VideoCapture& capture, cv::Mat first,
                   double fps, std::optional<std::int64_t> frames, ContainerFacts container = {},
                   std::optional<int> turn = {})
@@ -125,14 +126,14 @@ public:
         if (turn_) {
             return turned(bgr);
         }
-        // Decoding goes through a header of the caller's matrix: a backend that writes in place
-        // does, one that hands out its own memory is copied from by deliver().
+        // `decoded` shares the memory of the caller's matrix. Some backends decode into it. Others
+        // replace its memory by their own, and deliver() copies the frame.
         cv::Mat decoded = bgr;
         try {
             if (!capture_.read(decoded) || decoded.empty()) {
                 return stop();
             }
-            note_time();
+            update_time();
             return deliver(decoded, bgr, index_++);
         } catch (const cv::Exception& e) {
             ++index_;
@@ -147,7 +148,7 @@ private:
             if (!capture_.read(unturned_) || unturned_.empty()) {
                 return stop();
             }
-            note_time();
+            update_time();
             cv::rotate(unturned_, turned_, *turn_);
             return deliver(turned_, bgr, index_++);
         } catch (const cv::Exception& e) {
@@ -157,14 +158,15 @@ private:
         }
     }
 
-    // The decoder gives the last frames of a file no time.
-    void note_time() {
+    // Updates the time. The decoder reports no time for the last frames of a file: these keep the
+    // previous gap.
+    void update_time() {
         constexpr std::int64_t kLongestGap = 10'000'000'000;
         const double ms = capture_.get(cv::CAP_PROP_POS_MSEC) - start_ms_;
         const std::int64_t gap =
-            std::isfinite(ms) && std::abs(ms) < 1e12 ? std::llround(ms * 1e6) - told_ns_ : 0;
+            std::isfinite(ms) && std::abs(ms) < 1e12 ? std::llround(ms * 1e6) - container_ns_ : 0;
         if (gap > 0) {
-            told_ns_ += gap;
+            container_ns_ += gap;
         }
         if (gap > 0 && gap <= kLongestGap) {
             gap_ns_ = gap;
@@ -178,9 +180,9 @@ private:
                         ": the device stopped delivering frames; check its cable and that no other "
                         "program uses it");
         }
-        // Numbers of frames are no measure: containers estimate them, and editors leave frames in a
-        // file that no player shows.
-        if (container_.is_cut_off() && !std::exchange(told_short_, true)) {
+        // The number of frames cannot show damage: containers estimate it, and edited files contain
+        // frames that no player shows.
+        if (container_.is_cut_off() && !std::exchange(reported_short_, true)) {
             return fail(name() + ": ends after " + std::to_string(index_) + " frames; it has " +
                         std::to_string(container_.size) + " of the " +
                         std::to_string(container_.stated_size) +
@@ -191,14 +193,14 @@ private:
 
     Kind kind_;
     cv::VideoCapture capture_;
-    cv::Mat first_;  // read while opening, to learn the true size
+    cv::Mat first_;  // read when opening, to determine the actual size
     ContainerFacts container_;
     std::optional<int> turn_;  // cv::RotateFlags
     cv::Mat unturned_, turned_;
-    bool told_short_ = false;
+    bool reported_short_ = false;
     std::int64_t index_ = 0;
-    double start_ms_;           // what the container calls the first frame's time
-    std::int64_t told_ns_ = 0;  // by the container, since then
+    double start_ms_;                // time of the first frame in the container
+    std::int64_t container_ns_ = 0;  // newest time in the container, relative to the first frame
     std::int64_t time_ns_ = 0;
     std::int64_t gap_ns_;  // between the newest two frames
 };
@@ -244,7 +246,7 @@ std::optional<std::int64_t> parse_count(std::string_view text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Numbers in names count by their value: 2.jpg comes before 10.jpg.
+// Compares names, with numbers in them by value: 2.jpg comes before 10.jpg.
 bool comes_before(const std::string& a, const std::string& b) {
     std::size_t i = 0;
     std::size_t j = 0;
@@ -358,8 +360,8 @@ std::unique_ptr<FrameSource> open_video(const std::string& spec) {
     std::string why;
     try {
         if (capture.open(spec)) {
-            // Some releases of OpenCV turn pictures the wrong way, so that is done here; where it
-            // cannot be switched off, nothing turns twice.
+            // Some releases of OpenCV rotate images in the wrong direction, so rotation is done
+            // here. If OpenCV's own rotation cannot be switched off, it is used instead.
             if (container.rotation != 0 && capture.set(cv::CAP_PROP_ORIENTATION_AUTO, 0)) {
                 turn = container.rotation == 90    ? cv::ROTATE_90_CLOCKWISE
                        : container.rotation == 180 ? cv::ROTATE_180
@@ -379,8 +381,8 @@ std::unique_ptr<FrameSource> open_video(const std::string& spec) {
             spec + ": cannot be read as a video, or holds no frame" + why +
             "; check the file with ffprobe, and that OpenCV was built with its codec");
     }
-    const double told = capture.get(cv::CAP_PROP_FPS);
-    const double fps = std::isfinite(told) && told > 0.0 && told <= 1000.0 ? told : 25.0;
+    const double stated = capture.get(cv::CAP_PROP_FPS);
+    const double fps = std::isfinite(stated) && stated > 0.0 && stated <= 1000.0 ? stated : 25.0;
     const double frames = capture.get(cv::CAP_PROP_FRAME_COUNT);
     std::optional<std::int64_t> count;
     if (container.counts_frames && std::isfinite(frames) && frames >= 1.0) {
@@ -425,7 +427,7 @@ std::unique_ptr<FrameSource> open_once(const std::string& spec, const FrameSourc
         "); a source is \"synthetic\", a video file, a folder of images or a camera index");
 }
 
-// Opens its source again at the end. Opening needs a whole frame, so a pass is never empty.
+// Opens a source again at its end. Opening reads a frame, so a pass is never empty.
 class LoopedSource final : public FrameSource {
 public:
     LoopedSource(std::string spec, const FrameSourceOptions& options,
@@ -499,7 +501,7 @@ private:
 std::unique_ptr<FrameSource> open_frame_source(const std::string& spec,
                                                const FrameSourceOptions& options) {
     auto source = open_once(spec, options);
-    // A device has no count and no frame times; its end is a failure.
+    // A device has neither a count nor frame times, and its end is a failure.
     if (!options.loop || !(source->frame_count() || source->frame_time_ns())) {
         return source;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where frames come from: a video file, a folder of images, a
-// camera device, or the synthetic drive, behind one interface.
+// Sources of frames: a video file, a folder of images, a camera device, or the synthetic drive,
+// with one interface.
 #pragma once
 
 #include <cstdint>
@@ -17,59 +17,63 @@ namespace comp {
 enum class FrameStatus {
     frame,   // a frame was written
     end,     // the source has no more frames
-    failed,  // this frame could not be read: see error(); reading on is allowed and bounded by the
-             // source's length
+    failed,  // this frame could not be read, see error(); next() may be called again, at most as
+             // often as the source has frames
 };
 
 struct FrameSourceOptions {
     SyntheticDriveOptions synthetic;
-    double folder_fps = 25.0;  // image folders carry no rate of their own
-    double device_fps = 0.0;   // asked of the camera; 0: what it offers
-    cv::Size device_size;      // asked of the camera; empty: what it offers
-    bool loop = false;         // start a file, folder or counted synthetic drive again at its end
+    double folder_fps = 25.0;  // image folders contain no rate
+    double device_fps = 0.0;   // requested from the camera; 0: the camera's default
+    cv::Size device_size;      // requested from the camera; empty: the camera's default
+    bool loop = false;         // restarts a file, folder or counted synthetic drive at its end
 };
 
-// Not thread-safe: one reader at a time.
+// Not thread-safe.
 class FrameSource {
 public:
     virtual ~FrameSource() = default;
     FrameSource(const FrameSource&) = delete;
     FrameSource& operator=(const FrameSource&) = delete;
 
-    // Reads the next frame as BGR, 8 bits a channel. A `bgr` that already has size() and CV_8UC3 is
-    // written in place (any row step): hand in a view onto the destination and nothing else is
-    // allocated for it. Otherwise `bgr` is reallocated. Files block for the decoder, a device until
-    // it delivers a frame. Does not throw.
+    // Reads the next frame as BGR with 8 bits per channel. If `bgr` already has size() and CV_8UC3,
+    // it is written in place (any row step), so a view of the destination avoids an allocation.
+    // Otherwise `bgr` is reallocated. Blocks until the decoder or the device delivers the frame.
+    // Does not throw.
     virtual FrameStatus next(cv::Mat& bgr) = 0;
 
     [[nodiscard]] virtual std::string name() const = 0;
     [[nodiscard]] virtual cv::Size size() const = 0;  // the same for all frames
-    [[nodiscard]] virtual double fps() const = 0;     // > 0; of a video the mean
-    // Time of the frame that next() delivered last, since the first one. Empty: frames are 1/fps()
-    // apart. Of a video it never falls; a frame without a time of its own is as far from the one
-    // before as that was, and a leap of more than 10 s is taken as one of the clock.
+    [[nodiscard]] virtual double fps() const = 0;     // > 0; for a video the mean rate
+    // Time of the frame that next() delivered last, relative to the first frame. Empty: frames are
+    // 1/fps() apart. The times of a video never decrease. A frame without a time follows after the
+    // previous gap. A gap of more than 10 s is treated as a step of the clock.
     [[nodiscard]] virtual std::optional<std::int64_t> frame_time_ns() const { return std::nullopt; }
-    // As the folder says, or a container that counts; a video may hold a few frames fewer. Empty:
-    // endless or unknown.
+    // Number of frames of the folder, or as stated by the container; a video may have a few frames
+    // less. Empty: endless or unknown.
     [[nodiscard]] virtual std::optional<std::int64_t> frame_count() const = 0;
-    // Why the last next() failed, with file and frame.
+    // Reason why the last next() failed, with file and frame.
     [[nodiscard]] virtual const std::string& error() const = 0;
 
 protected:
     FrameSource() = default;
 };
 
-// Opens a source from one word:
+// Opens a source by its specification:
 //   "synthetic"       the synthetic drive, endless
 //   "synthetic:250"   its first 250 frames
 //   "0", "1", ...     camera device with that index
-//   a directory       its images (png, jpg, jpeg, bmp, ppm, pgm, tif, tiff, webp) in name order,
-//   numbers by their value, all of one size a file            a video, turned as its metadata say
-//   (mp4 and mov), each frame with the time that it has in the file
-// With options.loop, frame times go on over the seam: the first frame of a pass follows the last
-// one of the pass before at the distance of the last two. A source that cannot be opened again
-// fails once, then ends. Endless sources and devices are not changed by it.
-// Throws VisionError, naming the word and the remedy, when it cannot be opened or holds no frame.
+//   a directory       its images (png, jpg, jpeg, bmp, ppm, pgm, tif, tiff, webp), all of one size,
+//                     sorted by name, with numbers in names compared by their value
+//   a file            a video, rotated by its metadata (mp4 and mov); each frame has the time
+//                     that it has in the file
+//
+// With options.loop, frame times continue after the end of a pass: the next frame follows after the
+// gap between the last two frames. If the source cannot be opened again, next() fails once and then
+// returns the end. The option does not change endless sources and devices.
+//
+// Throws VisionError if the source cannot be opened or has no frame. The text names the source and
+// the remedy.
 std::unique_ptr<FrameSource> open_frame_source(const std::string& spec,
                                                const FrameSourceOptions& options = {});
 

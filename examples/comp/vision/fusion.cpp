@@ -34,12 +34,12 @@ void place(FusedObject& object, const LaneEstimate& lanes, cv::Size image,
         object.lane = offset < -0.5F  ? LanePosition::left
                       : offset > 0.5F ? LanePosition::right
                                       : LanePosition::ego;
-        // A lane of known width that covers this many pixels is this far away.
+        // The distance follows from the width of the lane in metres and in pixels.
         object.distance_m = static_cast<float>(options.focal_px_per_width * image.width *
                                                options.lane_width_m / lane->width);
         return;
     }
-    // One marking still shows which side of it the object is on, if that is the outer side.
+    // With one marking, the lane is known only for objects on the outer side of it.
     if (const auto left = lane_x_at(lanes.left, y); left && x < *left) {
         object.lane = LanePosition::left;
     } else if (const auto right = lane_x_at(lanes.right, y); right && x > *right) {

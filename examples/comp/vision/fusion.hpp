@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One scene out of three estimates of different age: lane
-// markings, detections, tracks. Pure function of its inputs.
+// Combines lane markings, detections and tracks of different age into one scene. A pure function of
+// its inputs.
 //
-// Objects are the tracks, plus detections that no track covers. Each is placed relative to the ego
-// lane by where it touches the road (the middle of its box's lower edge) between the two markings
-// on that row. Distances are estimates: they take the road as flat and straight and the lane as
-// lane_width_m wide, and they are missing where a marking is.
+// The objects are the tracks, plus detections that no track covers. The position of an object
+// relative to the ego lane is that of the middle of its box's lower edge between the two markings
+// in that row. Distances are estimates: they assume a flat and straight road and a lane of
+// lane_width_m, and need both markings.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@
 namespace comp {
 
 struct FusionOptions {
-    float match_iou = 0.3F;  // a detection overlapping a track this much is that track
+    float match_iou = 0.3F;  // minimum overlap of a detection with its track
     double lane_width_m = 3.6;
-    double focal_px_per_width =
-        0.87;  // focal length over image width: 0.87 is a 60 degree field of view
+    // Focal length, divided by image width. 0.87 is a field of view of 60 degrees.
+    double focal_px_per_width = 0.87;
 };
 
 enum class LanePosition : std::uint8_t { unknown, left, ego, right };
@@ -34,18 +34,18 @@ struct FusedObject {
     TrackState state = TrackState::tentative;
     cv::Rect2f box;
     VehicleClass kind = VehicleClass::unknown;
-    float confidence = 0.0F;  // of the detection behind it, halved every 25 frames without one and
-                              // halved while lost
+    float confidence = 0.0F;  // of its newest detection, halved for every 25 frames since then, and
+                              // halved while the track is lost
     LanePosition lane = LanePosition::unknown;
     std::optional<float> lane_offset;  // lanes from the ego lane's centre, negative to the left:
                                        // +-0.5 is on a marking
-    std::optional<float> distance_m;   // along the road to where the box touches it
+    std::optional<float> distance_m;   // along the road, to the lower edge of the box
 };
 
 struct FusionInput {
-    std::int64_t frame_time_ns = 0;  // of the frame that the scene is about
+    std::int64_t frame_time_ns = 0;  // time of the frame that the scene describes
     cv::Size image_size;
-    // Null: none known yet.
+    // Null: not available yet.
     const LaneEstimate* lanes = nullptr;
     std::int64_t lanes_time_ns = 0;
     const DetectionSet* detections = nullptr;
@@ -56,13 +56,13 @@ struct FusionInput {
 struct FusedScene {
     std::int64_t frame_time_ns = 0;
     LaneEstimate lanes;
-    std::optional<float>
-        lane_offset_m;  // camera to the right of the lane centre; needs both markings
+    // Distance of the camera from the lane centre, positive to the right. Needs both markings.
+    std::optional<float> lane_offset_m;
     std::vector<FusedObject>
         objects;  // nearest to the image's lower edge first; at most kMaxTracks + kMaxDetections
     std::optional<std::size_t> in_path;  // index of the closest object in the ego lane
-    // Age of each input against frame_time_ns; empty: that input was missing. Negative when it is
-    // of a newer frame.
+    // Age of each input relative to frame_time_ns. Empty: the input was missing. Negative: the
+    // input is of a newer frame.
     std::optional<std::int64_t> lanes_age_ns;
     std::optional<std::int64_t> detections_age_ns;
     std::optional<std::int64_t> tracks_age_ns;

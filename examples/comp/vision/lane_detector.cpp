@@ -14,49 +14,65 @@
 namespace comp {
 namespace {
 
-// All lane markings meet near the middle of the horizon; a line that meets it farther out is not
-// one of ours.
-constexpr double kVanishingWindow = 0.13;     // half width, of the image width
-constexpr double kShortContourWindow = 0.22;  // the direction of a short contour is less certain
+// Limits of lines, as fractions of the image width unless stated otherwise. All lane markings meet
+// near the middle of the horizon. A line that meets it farther out than kVanishingWindow (half of
+// the window) is not a marking of this road.
+constexpr double kVanishingWindow = 0.13;
+constexpr double kShortContourWindow = 0.22;  // for short contours: their direction is less certain
 constexpr double kShortContourPx = 40.0;
-constexpr double kMinSpread =
-    0.14;  // between a marking at the horizon and at the bottom, of the image width
+// Distance in x between the two ends of a marking, at the horizon and at the bottom row.
+constexpr double kMinSpread = 0.14;
 constexpr double kMaxSpread = 0.85;
-constexpr double kMaxThickness = 0.22;  // across/along variance of a contour; stripes are long
-constexpr double kMaxStripeWidthPerRow =
-    0.25;                      // pixels per row below the horizon: twice a 0.15 m marking
-constexpr int kRoadReach = 5;  // margins beside a stripe in which the road is looked for
-constexpr double kInnerShare =
-    0.35;  // of the best line's support that an inner line needs to be preferred
-constexpr double kLineGap = 0.12;  // between two markings at the bottom row, of the image width
-constexpr std::size_t kMaxHypotheses = 1500;  // bounds the search for one side
-constexpr std::size_t kMaxStripes = 4096;     // bounds the points of one frame
-constexpr double kLeaderShare =
-    0.3;  // of the searched rows that a line needs to lead the other side
-constexpr double kMeetingGap =
-    0.045;  // of the image width that two markings may miss each other by at the horizon
-constexpr double kMeetingWeight = 0.003;  // of the meeting point, against 1/tolerance^2 of a stripe
-constexpr double kBesideReach = 4.0;      // tolerances from the line that count as beside it
-constexpr double kMaxBeside = 0.4;        // paint beside the line, of that on it
-constexpr double kMinSlope =
-    0.45;  // columns per row: a marking half a metre beside the camera, whatever the image's shape
+// Variance of a contour across its main axis, divided by the variance along it. Stripes are long.
+constexpr double kMaxThickness = 0.22;
+// Pixels per row below the horizon: twice the width of a 0.15 m marking.
+constexpr double kMaxStripeWidthPerRow = 0.25;
+// Reach next to a stripe in which the brightness of the road is measured, in margins. A margin is
+// half the width of the stripe, but at least 3 pixels.
+constexpr int kRoadReach = 5;
+// Share of the best line's support that an inner line needs to be preferred.
+constexpr double kInnerShare = 0.35;
+constexpr double kLineGap = 0.12;  // minimum distance between two markings at the bottom row
+constexpr std::size_t kMaxHypotheses = 1500;  // bounds the search for the line of one side
+constexpr std::size_t kMaxStripes = 4096;     // bounds the number of stripes of one frame
+// Share of the searched rows that a line needs to give its meeting point to the other side.
+constexpr double kLeaderShare = 0.3;
+constexpr double kMeetingGap = 0.045;  // maximum distance of the two markings at the horizon
+// Weight of the meeting point in the fit. A stripe has the weight 1/tolerance^2.
+constexpr double kMeetingWeight = 0.003;
+// Stripes at a distance of 1 to kBesideReach tolerances count as next to the line.
+constexpr double kBesideReach = 4.0;
+// Maximum number of stripes next to the line, divided by the rows with stripes on it.
+constexpr double kMaxBeside = 0.4;
+// Columns per row. The minimum is a marking half a metre to the side of the camera, for any shape
+// of the image.
+constexpr double kMinSlope = 0.45;
 constexpr double kMaxSlope = 3.6;
-// What paint on a flat road looks like.
-constexpr float kRunGap = 2.0F;     // rows that a stripe may miss
-constexpr double kRunStep = 2.5;    // columns from its direction to the next row
-constexpr int kShortestRun = 4;     // rows; a shorter stripe has no direction
-constexpr double kRunSlope = 0.12;  // difference of direction, plus what a short run leaves open
+
+// Properties of paint on a flat road. A run is a sequence of rows whose stripes follow the line.
+constexpr float kRunGap = 2.0F;  // maximum distance in rows between two stripes of a run
+// Maximum distance in columns between a stripe and the line's direction from the stripe before.
+constexpr double kRunStep = 2.5;
+constexpr int kShortestRun = 4;  // minimum number of rows; a shorter run has no direction
+// Maximum difference between the slopes of run and line. Short runs may differ more.
+constexpr double kRunSlope = 0.12;
 constexpr int kFewestPaintRows = 8;
-constexpr double kMinOnRuns = 0.5;  // of the line's rows
-constexpr double kMinTaper = 0.4;   // of the width that grows with the distance from the horizon: 1
-                                    // in perspective, 0 for a seam
-constexpr double kTaperReach = 1.5;  // farthest over nearest row, from which on the taper is seen
-constexpr double kMinWidthPerRow = 0.035;  // 0.1 m under a camera at 2.8 m
-constexpr double kMaxWidthPerRow = 0.2;    // 0.3 m under a camera at 1.5 m
-constexpr double kMinBright = 0.5;         // of the rows with paint that is brighter than the road
-constexpr double kCertainRows = 16.0;  // of paint, from which on a line is rather there than not
-constexpr int kLoneRows = 20;   // divides the height: rows of paint of a line on one side only
-constexpr int kMaxRounds = 20;  // of the final fit
+constexpr double kMinOnRuns = 0.5;  // minimum share of the line's rows that belong to runs
+// Minimum share of the width that grows with the distance from the horizon: 1 in perspective, 0 for
+// a seam.
+constexpr double kMinTaper = 0.4;
+// The taper is measured if the nearest row is this many times as far below the horizon as the
+// farthest row.
+constexpr double kTaperReach = 1.5;
+constexpr double kMinWidthPerRow = 0.035;  // 0.1 m seen from a camera at 2.8 m
+constexpr double kMaxWidthPerRow = 0.2;    // 0.3 m seen from a camera at 1.5 m
+// Minimum share of the painted rows in which the paint is brighter than most of its row.
+constexpr double kMinBright = 0.5;
+// Number of painted rows at which the certainty of a line is 1 - 1/e.
+constexpr double kCertainRows = 16.0;
+// A line without a counterpart needs at least image height / kLoneRows painted rows.
+constexpr int kLoneRows = 20;
+constexpr int kMaxRounds = 20;  // bounds the iterations of the final fit
 constexpr int kLinePoints = 8;
 
 void require(bool ok, const std::string& what) {
@@ -65,7 +81,7 @@ void require(bool ok, const std::string& what) {
     }
 }
 
-// Half of the pixels of a row are as dark as this or darker.
+// Returns the median brightness of a row.
 int median_of(const std::uint8_t* row, int count) {
     std::array<int, 256> histogram{};
     for (int x = 0; x < count; ++x) {
@@ -80,24 +96,24 @@ int median_of(const std::uint8_t* row, int count) {
 
 }  // namespace
 
-// What of a line's support is a painted stripe that runs along it.
+// The part of a line's support that is paint along the line.
 struct LaneDetector::Paint {
     int rows = 0;
-    int longest = 0;  // run of rows
+    int longest = 0;  // rows of the longest run
     double near_y = 0.0;
     double far_y = 0.0;
-    double share = 0.0;          // of the rows on the line
-    double bright = 0.0;         // share of the rows, see kMinBright
-    double taper = 1.0;          // see kMinTaper; 1 where it is not seen
-    double width_per_row = 0.0;  // over the distance from the horizon
+    double share = 0.0;          // painted rows, divided by the rows with stripes on the line
+    double bright = 0.0;         // see kMinBright
+    double taper = 1.0;          // see kMinTaper; 1 if it cannot be measured
+    double width_per_row = 0.0;  // width, divided by the rows below the horizon
 };
 
 // x = slope * y + offset, in image pixels.
 struct LaneDetector::Fit {
     double slope = 0.0;
     double offset = 0.0;
-    int rows = 0;      // rows with paint on the line
-    double rms = 0.0;  // of their distance, px
+    int rows = 0;      // rows with stripes on the line
+    double rms = 0.0;  // root mean square of the distances of these stripes, px
     float far_y = 0.0F;
     Paint paint;
 
@@ -138,8 +154,9 @@ LaneEstimate LaneDetector::detect(const cv::Mat& image) {
     scan_rows();
     Fit left = fit_side(true, std::nullopt);
     Fit right = fit_side(false, std::nullopt);
-    // Parallel markings meet at the horizon. Where they do not, or one is missing (a lone dash
-    // gives no direction), the better supported side gives the other the meeting point.
+    // Parallel markings meet at the horizon. If they do not, or if one is missing (a single dash
+    // has no direction), the other side is fitted again with the meeting point of the better
+    // supported side.
     const bool left_leads = left.rows >= right.rows;
     Fit& leader = left_leads ? left : right;
     Fit& other = left_leads ? right : left;
@@ -151,8 +168,8 @@ LaneEstimate LaneDetector::detect(const cv::Mat& image) {
     if (left.found() && right.found()) {
         const double lane = (right.x_at(size_.height) - left.x_at(size_.height)) / size_.width;
         if (lane < 0.3 || lane > 1.4) {
-            (left.rows < right.rows ? left : right).rows =
-                0;  // not one lane: believe the better supported side only
+            // The two lines do not enclose one lane: keep only the better supported one.
+            (left.rows < right.rows ? left : right).rows = 0;
         }
     }
     estimate.left = to_line(left);
@@ -180,8 +197,8 @@ void LaneDetector::find_edges(const cv::Mat& image) {
     cv::GaussianBlur(grey_, smooth_, {3, 3}, 0.0);
     cv::spatialGradient(smooth_, dx_, dy_);
     cv::Canny(dx_, dy_, edges_, options_.canny_low, options_.canny_high);
-    // Edges that run along a row belong to seams, shadows and bumpers; joined to a marking they
-    // would spoil its contour.
+    // Removes edges along a row. They belong to seams, shadows and bumpers, and would distort the
+    // contour of a marking that they touch.
     for (int y = 0; y < edges_.rows; ++y) {
         auto* edge = edges_.ptr<std::uint8_t>(y);
         const auto* gx = dx_.ptr<std::int16_t>(y);
@@ -230,7 +247,7 @@ void LaneDetector::keep_lane_like_contours() {
         if (y_max - y_min < 3 || across > kMaxThickness * along) {
             continue;
         }
-        // Direction of the main axis; how far sideways it goes per row.
+        // Direction of the main axis, and its slope in columns per row.
         const double angle = 0.5 * std::atan2(2.0 * xy, xx - yy);
         if (std::abs(std::sin(angle)) < 0.1) {
             continue;
@@ -311,7 +328,7 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
                spread > kMinSpread && spread < kMaxSpread && std::abs(fit.slope) > kMinSlope &&
                std::abs(fit.slope) < kMaxSlope;
     };
-    // Stripes that some plausible line of this side can reach.
+    // Stripes that a plausible line of this side can reach.
     std::vector<Stripe> mine;
     for (const Stripe& s : stripes_) {
         const double way = (s.y - horizon_) / (height - horizon_);
@@ -320,8 +337,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
             mine.push_back(s);
         }
     }
-    // Stripes come row by row: counting a row once keeps two stripes on one row from counting
-    // twice. `other`, if given, keeps what it explains.
+    // Counts the rows with a stripe on the line, each row once. The stripes are sorted by row.
+    // Stripes that lie on `other` do not count.
     const auto support = [&](const Fit& fit, const Fit* other) {
         int rows = 0;
         float last_row = -1.0F;
@@ -358,8 +375,9 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
             candidates.push_back(fit);
         }
     };
-    // Every pair of an evenly thinned set of them, or every one with the meeting point, proposes a
-    // line: deterministic, and bounded by kMaxHypotheses.
+    // Each pair of an evenly thinned set of stripes proposes a line. With a meeting point, each
+    // stripe proposes the line through that point. The search is deterministic, and bounded by
+    // kMaxHypotheses.
     const std::size_t samples =
         std::min(n, static_cast<std::size_t>(std::sqrt(2.0 * kMaxHypotheses)));
     for (std::size_t i = 0; i < samples; ++i) {
@@ -379,8 +397,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     if (candidates.empty()) {
         return {};
     }
-    // The ego lane's marking is the innermost line that has enough paint of its own. Start from the
-    // best supported one and step inwards; each step moves by kLineGap, so there are few.
+    // The ego lane's marking is the innermost line that has enough support of its own. The search
+    // starts at the best supported line and steps inwards, by at least kLineGap per step.
     const Fit* chosen = nullptr;
     for (;;) {
         const Fit* next = nullptr;
@@ -409,8 +427,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
         }
         chosen = next;
     }
-    // Least squares over its paint, repeated until the line has settled: a line laid across a
-    // stripe of another direction turns into that direction, and is then seen to be implausible.
+    // Fits the line to its stripes by least squares, until the slope no longer changes. A line that
+    // crosses a stripe turns into the direction of the stripe, and may then be implausible.
     Fit fit = *chosen;
     float near_y = 0.0F;
     for (int round = 0; round < kMaxRounds; ++round) {
@@ -440,9 +458,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
             if (std::abs(off) >= tolerance(s.y)) {
                 continue;
             }
-            take(s.x, s.y,
-                 1.0 /
-                     (tolerance(s.y) * tolerance(s.y)));  // far paint is narrower, so better placed
+            // Far stripes are narrower, so their position is more precise.
+            take(s.x, s.y, 1.0 / (tolerance(s.y) * tolerance(s.y)));
             squares += off * off;
             rows += s.y != last_row ? 1 : 0;
             last_row = s.y;
@@ -464,7 +481,7 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     if ((!meeting_x && near_y - fit.far_y < span_needed) || !plausible(fit)) {
         return {};
     }
-    // A line that merely crosses stripes has more paint next to it than on it.
+    // A line that only crosses stripes has more of them next to it than on it.
     const auto beside = std::count_if(mine.begin(), mine.end(), [&](const Stripe& s) {
         const double off = std::abs(s.x - fit.x_at(s.y)) / tolerance(s.y);
         return off >= 1.0 && off < kBesideReach;
@@ -492,8 +509,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     return fit;
 }
 
-// Runs of rows whose stripes go the way of the line: a line that only crosses edges, seams and
-// shadows has none.
+// Finds the runs of a line: sequences of rows whose stripes follow it. A line that only crosses
+// edges, seams and shadows has none.
 LaneDetector::Paint LaneDetector::paint_of(const Fit& fit, const std::vector<Stripe>& on) const {
     Paint paint;
     double sum_w = 0.0;
@@ -567,7 +584,7 @@ LaneLine LaneDetector::to_line(const Fit& fit) const {
     }
     line.valid = true;
     line.confidence = static_cast<float>(confidence);
-    // Where paint is seen: a road may bend before and after it.
+    // Only between the nearest and the farthest paint, because the road may bend outside of it.
     for (int i = 0; i < kLinePoints; ++i) {
         const double y =
             fit.paint.near_y + (fit.paint.far_y - fit.paint.near_y) * i / (kLinePoints - 1);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the two markings of the ego lane in one frame: grey,
-// Canny edges, contours filtered by their geometry, a pixel scan across each row for painted
-// stripes, and a robust line fit per side. No memory of earlier frames: what it reports is in the
-// picture, and a picture without markings yields two invalid lines. A line counts as a marking if
-// painted stripes run along it, whose width grows with the perspective and is that of paint on a
-// road. Seams and shadows do not, nor do edges that the line merely crosses. Paint is brighter than
-// most of its row, and a line without a counterpart on the other side needs more paint.
+// Finds the two markings of the ego lane in one frame: grey image, Canny edges, contours filtered
+// by their geometry, a scan of each row for painted stripes, and a robust line fit per side. It
+// keeps no state between frames. An image without markings gives two invalid lines.
+//
+// A line is a marking if painted stripes run along it. Their width must grow with the perspective,
+// and be that of paint on a road. This excludes seams, shadows, and edges that the line only
+// crosses. Paint is brighter than most of its row. A line without a counterpart on the other side
+// needs more paint.
 #pragma once
 
 #include <optional>
@@ -18,8 +19,7 @@
 namespace comp {
 
 struct LaneDetectorOptions {
-    // Where the road meets the sky, as a fraction of the image height. It needs to be right to
-    // about 0.03.
+    // Row of the horizon as a fraction of the image height. Must be accurate to about 0.03.
     double horizon_fraction = 0.55;
     // First searched row below the horizon and last searched row, as fractions of the image height.
     double search_top_fraction = 0.59;
@@ -29,7 +29,7 @@ struct LaneDetectorOptions {
     double canny_high = 110.0;
     // Paint must be this much brighter than the road on both sides of it (grey levels).
     int min_contrast = 18;
-    // Lines of less confidence are not reported.
+    // Lines with less confidence are not reported.
     double min_confidence = 0.3;
 };
 
@@ -39,14 +39,14 @@ public:
     // Throws VisionError on options out of range.
     explicit LaneDetector(const LaneDetectorOptions& options = {});
 
-    // `image` is BGR or grey, 8 bits a channel. An empty image, one smaller than 64x48 or one of
-    // another type yields nothing.
+    // `image` is BGR or grey with 8 bits per channel. Other types, and images smaller than 64x48,
+    // give no lines.
     [[nodiscard]] LaneEstimate detect(const cv::Mat& image);
 
 private:
     struct Stripe {
         float x, y, width;
-        bool bright;  // than most of its row
+        bool bright;  // brighter than most of its row
     };
     struct Paint;
     struct Fit;

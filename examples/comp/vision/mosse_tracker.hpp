@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One target, followed from frame to frame by a correlation
-// filter: MOSSE, after Bolme, Beveridge, Draper, Lui, "Visual Object Tracking using Adaptive
-// Correlation Filters", CVPR 2010.
+// Follows one target from frame to frame with a correlation filter: MOSSE, after Bolme, Beveridge,
+// Draper, Lui, "Visual Object Tracking using Adaptive Correlation Filters", CVPR 2010.
 //
-// The target's window, log-transformed, normalised and tapered by a cosine window, is correlated in
-// the Fourier domain with a filter that was trained to answer with a Gaussian peak on the target.
-// The peak's place is the motion, its peak-to-sidelobe ratio (PSR) shows whether the target was
-// there at all. The filter is trained at start on small affine distortions of the first window and
-// adapted with a running average afterwards. It follows position, not size: the caller that
-// restarts it sets the size.
+// The window of the target is log-transformed, normalised, tapered by a cosine window, and
+// correlated in the Fourier domain with a filter. The filter is trained to respond with a Gaussian
+// peak on the target. The position of the peak gives the motion. Its peak-to-sidelobe ratio (PSR)
+// shows whether the target is visible. The filter is trained at the start with small affine
+// distortions of the first window, and adapted with a running average afterwards. It follows the
+// position, not the size: the caller sets the size when it restarts the filter.
 #pragma once
 
 #include <cstdint>
@@ -41,25 +40,25 @@ public:
     MosseTracker(const MosseTracker&) = delete;  // cv::Mat members would share the filter
     MosseTracker& operator=(const MosseTracker&) = delete;
 
-    // Trains on `box` in `grey` (8 bits, one channel). False, without effect, if the image has
-    // another type or the box, clipped to the image, is smaller than 8x8 pixels.
+    // Trains on `box` in `grey` (8 bits, one channel). Returns false and does nothing if the image
+    // has another type, or if the box, clipped to the image, is smaller than 8x8 pixels.
     bool start(const cv::Mat& grey, const cv::Rect2f& box);
 
     struct Result {
-        bool held = false;  // PSR reached lost_psr; otherwise the box stays where it was and
-                            // nothing was learned
+        bool held = false;  // the PSR reached lost_psr; otherwise the box does not move, and the
+                            // filter does not adapt
         double psr = 0.0;
     };
-    // Looks for the target near its last place. Does nothing before start().
+    // Searches for the target near its last position. Does nothing before start().
     Result update(const cv::Mat& grey);
 
     [[nodiscard]] cv::Rect2f box() const;
     [[nodiscard]] bool started() const { return !numerator_.empty(); }
 
-    // From now on reports `box` moved as the filter's target moves. The filter stays as it is: for
-    // the small corrections of a detector whose boxes jitter more than the filter does.
+    // Replaces the reported box by `box`, which then moves with the filter's target. The filter
+    // does not change. For small corrections by a detector whose boxes jitter more than the filter.
     void report_as(const cv::Rect2f& box);
-    // The box size at the last start(): when the target has outgrown it, start again.
+    // Size of the box at the last start(). If the target has outgrown it, start again.
     [[nodiscard]] cv::Size2f started_size() const { return started_size_; }
 
 private:
@@ -68,7 +67,7 @@ private:
     void learn(const cv::Mat& spectrum, double rate);
 
     MosseOptions options_;
-    cv::Point2f centre_;  // of the filter's target
+    cv::Point2f centre_;  // centre of the filter's target
     cv::Point2f offset_;  // from there to the centre of the reported box
     cv::Size2f box_size_;
     cv::Size2f started_size_;

@@ -12,15 +12,17 @@
 namespace comp {
 namespace {
 
-constexpr float kKeepFilterIou =
-    0.5F;  // filter and detection agree: the filter stays, the box moves towards the detection
-constexpr float kDetectionWeight = 0.4F;  // ... by this share, as a detector's boxes jitter
-constexpr float kOutgrown =
-    1.2F;  // size change since the filter's training that calls for a new one
-constexpr float kSameVehicleIou = 0.55F;  // two tracks with this overlap are one vehicle,
-constexpr float kContained = 0.75F;  // and so are two of which one lies this much inside the other
+// With this overlap of filter and detection, the filter is kept, and the box moves towards the
+// detection by kDetectionWeight. The boxes of a detector jitter, so the weight is below 1.
+constexpr float kKeepFilterIou = 0.5F;
+constexpr float kDetectionWeight = 0.4F;
+// Ratio of sizes since the training of the filter at which a new filter is trained.
+constexpr float kOutgrown = 1.2F;
+// Two tracks are one vehicle with this overlap, or if this share of one box is inside the other.
+constexpr float kSameVehicleIou = 0.55F;
+constexpr float kContained = 0.75F;
 constexpr float kMinInImage = 0.5F;  // share of the box that must be in the image
-constexpr float kLostReach = 0.75F;  // a lost target is looked for within this share of its size
+constexpr float kLostReach = 0.75F;  // search distance for a lost target, divided by its size
 constexpr float kLostSizeRatio = 1.6F;
 
 bool outgrown(cv::Size2f was, cv::Size2f now) {
@@ -39,7 +41,7 @@ cv::Rect2f blend(const cv::Rect2f& box, const cv::Rect2f& detection) {
             mix(box.height, detection.height)};
 }
 
-// Looser than overlap: a lost target has gone on moving unseen.
+// Less strict than overlap, because a lost target has moved in the meantime.
 bool could_be(const cv::Rect2f& lost, const cv::Rect2f& found) {
     const float reach = kLostReach * std::max(lost.width, lost.height);
     const float dx = lost.x + lost.width / 2 - found.x - found.width / 2;
@@ -69,8 +71,8 @@ cv::Rect2f MosseMultiTracker::Target::box_at(std::int64_t time_ns) const {
     return box;
 }
 
-// A correction now corrects the past too: otherwise the next late detection would correct the same
-// error once more.
+// Moves the past positions, too. Otherwise the next late detection would correct the same error
+// again.
 void MosseMultiTracker::Target::shift_places(const cv::Rect2f& from, const cv::Rect2f& to) {
     const float dx = to.x + to.width / 2 - from.x - from.width / 2;
     const float dy = to.y + to.height / 2 - from.y - from.height / 2;
@@ -217,7 +219,8 @@ void MosseMultiTracker::apply(const cv::Mat& grey, std::int64_t frame_time_ns,
 void MosseMultiTracker::take(const cv::Mat& grey, Target& target, const Detection& detection,
                              std::int64_t source_time_ns) {
     Track& track = target.track;
-    // Where the detected vehicle is by now: its place then, moved as the track has moved since.
+    // Present position of the detected vehicle: its position at the time of the detection, moved by
+    // the motion of the track since then.
     const cv::Rect2f then = target.box_at(source_time_ns);
     cv::Rect2f now = detection.box;
     now.x += track.box.x + track.box.width / 2 - then.x - then.width / 2;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many targets: MOSSE filters that run on every camera frame,
-// started, confirmed and restarted by a detector that runs when it can.
+// Follows many targets with MOSSE filters that run on every camera frame. A detector, which may run
+// less often, starts, confirms and restarts them.
 //
-// A detection set is older than the frame that it arrives with. Each track remembers where it was,
-// so a detection is compared with the track at the detection's own time and carried forward by the
-// track's motion since then. A set is applied once, however often it is handed in.
+// A detection set is older than the frame that it arrives with. Each track stores its past
+// positions, so a detection is compared with the track at the time of the detection, and then moved
+// by the motion of the track since then. A set is applied once, even if it is passed several times.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct MultiTrackerOptions {
     MosseOptions mosse;
     float match_iou = 0.3F;  // detection and track with at least this overlap are the same vehicle
     std::uint32_t confirm_detections =
-        2;  // sets in a row that must see a new target before it leaves TrackState::tentative
+        2;  // consecutive sets with a new target before it leaves TrackState::tentative
     std::uint32_t max_lost_frames = 15;  // a target that is lost for more frames ends
     std::uint32_t max_unseen_frames =
         40;  // a target without a detection for more frames ends, even if the filter follows it
@@ -38,11 +38,12 @@ struct TrackerCounts {
     std::uint64_t ended_unseen = 0;
     std::uint64_t ended_unconfirmed = 0;
     std::uint64_t ended_left_image = 0;
-    std::uint64_t ended_duplicate = 0;  // two tracks came to lie on one vehicle
-    std::uint64_t refused_full = 0;     // detections without a track because max_tracks are in use
-    std::uint64_t refused_small = 0;    // detections under 8x8 pixels, which the filter cannot hold
+    std::uint64_t ended_duplicate =
+        0;                            // tracks that ended because another follows the same vehicle
+    std::uint64_t refused_full = 0;   // detections without a track because max_tracks are in use
+    std::uint64_t refused_small = 0;  // detections under 8x8 pixels, which the filter cannot hold
     std::uint64_t refused_old_sets = 0;  // sets beyond max_detection_age_ns
-    std::uint64_t restarts_of_time = 0;  // frame time went back: all tracks were dropped
+    std::uint64_t restarts_of_time = 0;  // the frame time went back, and all tracks were dropped
 };
 
 // Not thread-safe.
@@ -51,14 +52,14 @@ public:
     // Throws VisionError on options out of range.
     explicit MosseMultiTracker(const MultiTrackerOptions& options = {});
 
-    // Advances all tracks to this frame. `image` is BGR or grey, 8 bits a channel; another type or
-    // an empty image leaves the tracks as they are. `newest` is the newest detection set known, or
-    // null; the same or an older one than the last applied is ignored. Returns tracks(). Time going
-    // back (a recording started again) drops all tracks; ids go on counting.
+    // Advances all tracks to this frame, and returns tracks(). `image` is BGR or grey with 8 bits
+    // per channel; another type or an empty image does not change the tracks. `newest` is the
+    // newest detection set, or null. It is ignored unless it is newer than the last applied set. If
+    // the time goes back (a recording starts again), all tracks are dropped; ids are not reused.
     const std::vector<Track>& update(const cv::Mat& image, std::int64_t frame_time_ns,
                                      const DetectionSet* newest);
 
-    // As of the last update, oldest first. Valid until the next one.
+    // Tracks after the last update, oldest first. Valid until the next update.
     [[nodiscard]] const std::vector<Track>& tracks() const { return tracks_; }
     [[nodiscard]] const TrackerCounts& counts() const { return counts_; }
 
@@ -68,7 +69,7 @@ private:
         cv::Rect2f box;
     };
     static constexpr std::size_t kPlaces =
-        32;  // frames back in time that a detection set can be matched at
+        32;  // number of past frames that a detection set can be matched with
     struct Target {
         MosseTracker filter;
         Track track;

@@ -25,7 +25,7 @@ constexpr std::uint32_t kDimensionValue = 1;
 struct Field {
     std::uint32_t number = 0;
     std::uint64_t value = 0;  // of a varint field
-    std::uint64_t begin = 0;  // place of the content of any other field
+    std::uint64_t begin = 0;  // position of the content of any other field
     std::uint64_t end = 0;
 };
 
@@ -37,8 +37,8 @@ public:
     }
     [[nodiscard]] std::uint64_t size() const { return size_; }
 
-    // Reads the field at `at`, and moves `at` past it. Nothing at the end, or if the bytes are no
-    // valid field.
+    // Reads the field at `at`, and moves `at` past it. Returns nothing at the end, or if the bytes
+    // are not a valid field.
     std::optional<Field> next(std::uint64_t& at, std::uint64_t end) {
         const auto key = at < end ? varint(at) : std::nullopt;
         if (!key || *key >> 3 == 0 || *key >> 3 > UINT32_MAX) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The size of the pictures that an ONNX model was exported for. OpenCV does not pass it on.
+// Reads the image size that an ONNX model was exported for. OpenCV does not provide it.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace comp {
 
-// Size of the first input of the form [batch, 3, height, width]. Empty: a size that the model
-// leaves open, no such input, or no ONNX file. Reads the model's graph and skips its weights. Does
-// not throw.
+// Returns the size of the first input of the form [batch, 3, height, width]. Empty: the model
+// leaves the size open, has no such input, or is not an ONNX file. Reads the graph of the model and
+// skips its weights. Does not throw.
 cv::Size onnx_input_size(const std::string& path);
 
 }  // namespace comp

@@ -36,8 +36,8 @@ std::string decimal(double value, const char* format) {
     return text;
 }
 
-// Text on a dark plate, kept inside the frame; `at` is the plate's top left corner. Returns its
-// height.
+// Draws text on a dark plate inside the frame; `at` is the top left corner of the plate. Returns
+// the height of the plate.
 int plate(cv::Mat& frame, const std::string& text, cv::Point at, double scale,
           const cv::Scalar& ink, const cv::Scalar& back) {
     const int thickness = scale >= 0.7 ? 2 : 1;
@@ -66,7 +66,7 @@ void draw_lanes(cv::Mat& frame, const LaneEstimate& lanes) {
     const std::vector<cv::Point> left = in_pixels(lanes.left);
     const std::vector<cv::Point> right = in_pixels(lanes.right);
     if (lanes.left.valid && lanes.right.valid) {
-        // Tint the lane: blend only the rows that it covers.
+        // Tints the lane. Blends only the rows that it covers.
         std::vector<cv::Point> area(left);
         area.insert(area.end(), right.rbegin(), right.rend());
         const cv::Rect rows = cv::boundingRect(area) & cv::Rect({}, frame.size());
@@ -88,8 +88,8 @@ void draw_lanes(cv::Mat& frame, const LaneEstimate& lanes) {
 
 void draw_object(cv::Mat& frame, const FusedObject& object, bool in_path, double scale) {
     const cv::Scalar colour = colour_of(object);
-    // Far vehicles stand close together in the image: they get thin boxes and no more than their
-    // number.
+    // Far vehicles are close together in the image, so they get thin boxes, labelled only with
+    // their number.
     const bool small = object.box.width < 0.045F * static_cast<float>(frame.cols);
     const int thickness = in_path ? 3 : small || object.state == TrackState::tentative ? 1 : 2;
     cv::rectangle(frame, cv::Rect(object.box), colour, thickness, cv::LINE_AA);
@@ -122,7 +122,7 @@ void draw_overlay(cv::Mat& frame, const FusedScene& scene, const OverlayText& te
     }
     const double scale = std::clamp(frame.rows / 1080.0, 0.35, 1.5);
     draw_lanes(frame, scene.lanes);
-    // Farthest first, so that near labels stay readable.
+    // Farthest first, so that labels of near vehicles stay readable.
     for (std::size_t i = scene.objects.size(); i-- > 0;) {
         draw_object(frame, scene.objects[i], scene.in_path == i, scale);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the vision stages say to one another: plain values, no OpenCV state, no Driveline.
+// Values that the vision stages exchange, without OpenCV state and without Driveline.
 //
 // Image coordinates: pixels, x right, y down, the centre of the top-left pixel is (0, 0). Times:
 // nanoseconds of the source frame on the clock of the caller; the stages only compare and subtract
@@ -34,8 +34,8 @@ public:
 // is false.
 struct LaneLine {
     bool valid = false;
-    float confidence = 0.0F;  // 0..1: paint along the line, how much of it runs the line's way, and
-                              // how little it scatters
+    float confidence = 0.0F;  // 0..1: from the amount of paint along the line, the share that
+                              // follows the line, and its scatter
     std::vector<cv::Point2f> points;
 };
 
@@ -44,8 +44,8 @@ struct LaneEstimate {
     LaneLine right;
 };
 
-// The line's x at row y: linear between the points, extended along the end segments. Empty for an
-// invalid line.
+// Returns x of the line in row y: linear between the points, extended along the end segments. Empty
+// for an invalid line.
 std::optional<float> lane_x_at(const LaneLine& line, float y);
 
 enum class VehicleClass : std::uint8_t { unknown, car, motorbike, bus, truck };
@@ -64,7 +64,7 @@ struct DetectionSet {
 };
 
 enum class TrackState : std::uint8_t {
-    tentative,  // seen by too few detections yet to be believed
+    tentative,  // not confirmed by enough detections yet
     tracking,   // the correlation filter holds the target
     lost,       // the filter's peak is too weak; the box is where it was last seen
 };
@@ -81,12 +81,12 @@ struct Track {
     std::int64_t detection_time_ns = 0;  // source time of the newest detection of this target
 };
 
-// Intersection over union; 0 for empty boxes.
+// Returns the intersection over union; 0 for empty boxes.
 float intersection_over_union(const cv::Rect2f& a, const cv::Rect2f& b);
 
-// Sets how many threads OpenCV uses in this process (0: OpenCV's default, one per core). The
-// library never calls it: it is a process-wide setting and belongs to the program. One thread per
-// stage is the sensible choice when stages run in parallel.
+// Sets the number of threads that OpenCV uses in this process (0: OpenCV's default, one per core).
+// The library never calls this function, because the setting applies to the whole process. Use one
+// thread if stages run in parallel.
 void set_opencv_threads(int threads);
 
 }  // namespace comp

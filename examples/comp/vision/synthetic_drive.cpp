@@ -35,7 +35,8 @@ constexpr std::array<Colour, 8> kPaints{{{178, 178, 176},
                                          {40, 120, 172},
                                          {128, 52, 92}}};
 
-// A small integer hash (splitmix-style finaliser): the scene needs scatter, not randomness.
+// A small integer hash (splitmix-style finaliser). The scene needs scattered values that are always
+// the same.
 std::uint32_t scatter(std::uint32_t v) {
     v ^= v >> 16;
     v *= 0x7feb352dU;
@@ -44,14 +45,14 @@ std::uint32_t scatter(std::uint32_t v) {
     return v ^ (v >> 16);
 }
 
-// Metres of paint in [0, z) of a dashed line.
+// Returns the metres of paint in [0, z) of a dashed line.
 double dashed_paint_before(double z_m) {
     const double whole = std::floor(z_m / synthetic::kDashPeriodM);
     return whole * synthetic::kDashLengthM +
            std::min(z_m - whole * synthetic::kDashPeriodM, synthetic::kDashLengthM);
 }
 
-// Blends a span with fractional ends into one row; `cover` in 0..1.
+// Blends a span with fractional ends into one row; `cover` is 0..1.
 void blend_span(std::uint8_t* row, int width, double left, double right, const Colour& colour,
                 double cover) {
     // Pixel i reaches from i - 0.5 to i + 0.5.
@@ -151,7 +152,7 @@ private:
             std::clamp(static_cast<int>(std::lround(x_of(synthetic::kLeftVergeM))), 0, width);
         const int road_right = std::clamp(
             static_cast<int>(std::lround(x_of(synthetic::kRightVergeM))), road_left, width);
-        // The texture is tied to the place on the road, so it streams towards the camera.
+        // The texture is fixed to the road, so it moves towards the camera.
         const auto patch = static_cast<std::uint32_t>((scene.travelled_m + depth) / 0.22);
         const std::size_t texture = 3 * ((scatter(patch) % kNoiseRows) * 7);
         const int strength = static_cast<int>(64.0 * std::min(1.0, 9.0 / depth)) + 6;
@@ -213,7 +214,7 @@ Scene scene_at(cv::Size size, double t) {
     };
     add(1, 0, 24.0 + 9.0 * std::sin(kTau * t / 14.0), 0.4);
     add(2, 0, 62.0 + 7.0 * std::sin(kTau * t / 19.0 + 1.0), 2.0);
-    // A lane of evenly spaced cars that all gain on us, and come round again from behind under a
+    // A lane of evenly spaced cars that overtake the ego vehicle, and start again behind it with a
     // new id.
     const auto overtaking = [&](int first_id, int lane, double spacing_m, double gain_mps,
                                 double phase_m) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A drive that needs no file: a rendered three-lane road with traffic, and the truth about it.
+// A drive without files: a rendered three-lane road with traffic, and its ground truth.
 //
-// Frame i is a function of i alone, so any frame can be rendered at any time, twice, or on another
+// Frame i depends only on i, so any frame can be rendered at any time, repeatedly, and on any
 // machine, with the same pixels. The scene is a pinhole camera 1.4 m above a flat road in the right
 // lane (left marking dashed, right one solid); the road bends gently, the ego vehicle sways in its
 // lane and pitches a little, two cars drive ahead and others overtake.
@@ -20,7 +20,7 @@ struct SyntheticDriveOptions {
 };
 
 struct TruthCar {
-    int id = 0;    // the same car keeps its id; one that leaves and comes back gets a new one
+    int id = 0;    // constant while the car is visible; a car that comes back gets a new id
     int lane = 0;  // 0: ego lane, -1 and -2: lanes to the left
     float distance_m = 0.0F;  // from the camera to the rear bumper
     cv::Rect2f box;           // extent of the body, clipped to the image

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Solid things of the synthetic drive: traffic and roadside,
-// drawn as projected polygons, farthest first.
+// Draws the solid objects of the synthetic drive, traffic and roadside, as projected polygons,
+// farthest first.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -31,8 +31,7 @@ void fill(cv::Mat& bgr, const Scene& scene, const std::array<Corner, N>& corners
     for (std::size_t i = 0; i < N; ++i) {
         const cv::Point2d p =
             scene.project(corners[i].x_m, corners[i].up_m, std::max(corners[i].z_m, kNearestM));
-        // Far outside the image is as good as anywhere out there; it keeps the fixed-point
-        // coordinates small.
+        // Points far outside the image are clamped, which keeps the fixed-point coordinates small.
         const double x = std::clamp(p.x, -8.0 * scene.size.width, 9.0 * scene.size.width);
         const double y = std::clamp(p.y, -8.0 * scene.size.height, 9.0 * scene.size.height);
         left = std::min(left, x);
@@ -69,7 +68,7 @@ void wheel(cv::Mat& bgr, const Scene& scene, double x_m, double z_m) {
                 cv::Scalar(120, 118, 116), cv::FILLED, cv::LINE_AA, kSubPixelBits);
 }
 
-// Outline of the body as a set of corners: what body_extent bounds and what draw_car stays inside.
+// Corners of the body. body_extent() returns their bounds, and draw_car() draws inside them.
 struct Body {
     double left, right, near, far;
     static constexpr double kFloorM = 0.22;
@@ -135,7 +134,7 @@ void draw_car(cv::Mat& bgr, const Scene& scene, const Car& car) {
               {b.left - 0.12, 0, b.far}}},
             {40, 37, 36});
 
-    // The flank that faces the camera, for a car next to our line of sight.
+    // The flank that faces the camera, for a car to the side.
     const bool see_right = b.right < scene.ego_x_m;
     if (see_right || b.left > scene.ego_x_m) {
         const double flank = see_right ? b.right : b.left;
@@ -169,7 +168,7 @@ void draw_car(cv::Mat& bgr, const Scene& scene, const Car& car) {
             shade(car.paint, 1.05));
 
     if (b.near < kNearestM) {
-        return;  // the rear is beside or behind us
+        return;  // the rear is next to or behind the camera
     }
     for (const double side : {-1.0, 1.0}) {
         const double outer = x + side * 0.84;
@@ -243,8 +242,8 @@ void draw_roadside(cv::Mat& bgr, const Scene& scene) {
                 {84, 88, 90});
         z = near > 3.0 ? near : 0.0;
     }
-    // Trees stand every few metres on both sides, each place with its own looks; delineator posts
-    // on the right.
+    // Trees every few metres on both sides, each with its own appearance, and delineator posts on
+    // the right.
     constexpr double kTreeStepM = 11.0;
     const double first = std::floor(scene.travelled_m / kTreeStepM);
     for (int i = 14; i >= 0; --i) {

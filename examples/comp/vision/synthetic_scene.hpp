@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The synthetic drive's world: where road, ego vehicle and
-// traffic are at a time, and how they project. Private to synthetic_drive.cpp and
-// synthetic_render.cpp.
+// The world of the synthetic drive: positions of road, ego vehicle and traffic over time, and their
+// projection. Private to synthetic_drive.cpp and synthetic_render.cpp.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +33,7 @@ struct Car {
     Colour paint;
 };
 
-// Everything that moves, at one moment, with the camera that looks at it.
+// All moving objects at one time, and the camera.
 struct Scene {
     cv::Size size;
     double focal_px;
@@ -49,7 +48,7 @@ struct Scene {
     [[nodiscard]] double depth_at_row(double y) const {
         return focal_px * camera_height_m / (y - horizon_px);
     }
-    // Ground x (right of the lane centre) and height to image.
+    // Projects ground x (right of the lane centre) and height into the image.
     [[nodiscard]] cv::Point2d project(double x_m, double up_m, double z_m) const {
         const double bend = 0.5 * curvature_per_m * z_m * z_m;
         return {centre_x_px + focal_px * (x_m - ego_x_m + bend) / z_m,
@@ -59,7 +58,8 @@ struct Scene {
 
 Scene scene_at(cv::Size size, double time_s);
 
-// Extent of the car's body in the image, not clipped; empty when none of it is ahead of the camera.
+// Returns the extent of the car's body in the image, not clipped. Empty if the car is behind the
+// camera.
 cv::Rect2d body_extent(const Scene& scene, const Car& car);
 
 inline constexpr double kCarLengthM = 4.5;

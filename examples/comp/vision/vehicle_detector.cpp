@@ -10,10 +10,10 @@
 namespace comp {
 namespace {
 
-// Bounds the quadratic suppression whatever a network claims to see.
+// Bounds the quadratic suppression, whatever a network reports.
 constexpr std::size_t kMaxProposals = 1024;
-// Networks like to see a vehicle and a part of it, or two neighbours as one: of a box mostly inside
-// another the better stays.
+// Networks often report a vehicle and a part of it, or two neighbours as one. Of two boxes, one
+// mostly inside the other, the better one is kept.
 constexpr float kContained = 0.75F;
 
 void check(const DetectorOptions& o) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds vehicles in one frame, with a neural network given by
-// path or, without one, with a classical detector that says so.
+// Finds vehicles in one frame, with a neural network from a file. Without a file, it uses a
+// classical detector, whose name says so.
 #pragma once
 
 #include <memory>
@@ -24,18 +24,18 @@ struct DetectorOptions {
     //                       coordinates in input pixels, scores 0 to 1
     std::string model_path;
     std::string weights_path;  // darknet only; empty: model_path with the other ending
-    // One class name per line, in capitals or not. Empty: COCO's 80 classes, which the model must
-    // then have. Car, motorbike (motorcycle), bus and truck are reported, everything else is
+    // File with one class name per line, in upper or lower case. Empty: the model must have the 80
+    // classes of COCO. Car, motorbike (motorcycle), bus and truck are reported, other classes are
     // dropped.
     std::string names_path;
 
-    // Part of the image that the network sees, as fractions of its width and height. The default is
-    // the band that holds vehicles in a forward camera: at equal cost it shows them twice as large
-    // as the full image would.
+    // Part of the image for the network, as fractions of width and height. The default is the band
+    // that contains the vehicles in a forward camera. At equal cost, vehicles are twice as large as
+    // with the full image.
     cv::Rect2f region{0.0F, 0.3F, 1.0F, 0.5F};
-    // Network input. Empty: darknet keeps the pixel count of the .cfg and takes the region's aspect
-    // ratio, in multiples of 32; ONNX takes the size that the model states, or 640x640 if it states
-    // none (letterboxed).
+    // Input size of the network. Empty: darknet uses the pixel count of the .cfg with the aspect
+    // ratio of the region, in multiples of 32. ONNX uses the size that the model states, or 640x640
+    // if it states none (letterboxed).
     cv::Size input_size;
 
     float min_confidence = 0.4F;
@@ -43,13 +43,13 @@ struct DetectorOptions {
         0.35F;  // non-maximum suppression, across classes: IoU above this is the same vehicle
     std::size_t max_detections = kMaxDetections;
 
-    // Classical detector only: row of the horizon as a fraction of the image height, and how many
-    // pixels wide a car is per row of its wheels below the horizon (car width over camera height).
+    // Classical detector only: row of the horizon as a fraction of the image height, and width of a
+    // car in pixels per row of its wheels below the horizon (car width divided by camera height).
     double horizon_fraction = 0.54;
     double car_width_per_row = 1.3;
 };
 
-// Not thread-safe: one caller at a time per detector.
+// Not thread-safe.
 class VehicleDetector {
 public:
     virtual ~VehicleDetector() = default;
@@ -64,7 +64,7 @@ public:
 
     [[nodiscard]] const std::string& error() const { return error_; }
 
-    // For people: "YOLO darknet yolo-fastest-1.1-xl.cfg 640x160", "classical (no model)".
+    // Name for users: "YOLO darknet yolo-fastest-1.1-xl.cfg 640x160", "classical (no model)".
     [[nodiscard]] virtual std::string name() const = 0;
     // Every output made with a classical detector must be labelled as such.
     [[nodiscard]] virtual bool is_classical() const = 0;
@@ -72,8 +72,8 @@ public:
 protected:
     explicit VehicleDetector(const DetectorOptions& options) : options_(options) {}
 
-    // Proposes vehicles, in any order and number, overlapping and reaching over the border. May
-    // throw; detect() turns it into error().
+    // Proposes vehicles, in any order and number. They may overlap and extend beyond the image. May
+    // throw; detect() converts the exception into error().
     virtual void propose(const cv::Mat& bgr, std::vector<Detection>& out) = 0;
 
     DetectorOptions options_;
@@ -83,10 +83,10 @@ private:
     std::vector<Detection> proposals_;
 };
 
-// Loads the detector and, for a network, runs it once on a blank image, so that what cannot work
-// fails here. Throws VisionError, naming file and remedy: missing file, .cfg and .weights that do
-// not belong together, damaged model, unknown output layout, class names that do not fit, options
-// out of range.
+// Loads the detector. A network runs once on a blank image, so that unusable models fail here.
+// Throws VisionError with file and remedy: missing file, .cfg and .weights that do not belong
+// together, damaged model, unknown output layout, class names that do not fit, options out of
+// range.
 std::unique_ptr<VehicleDetector> make_vehicle_detector(const DetectorOptions& options = {});
 
 }  // namespace comp

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The vehicle of docs/modes.md: switched by command, and by the reaction to a camera that stays down.
+"""Runs the vehicle of docs/modes.md: switches modes by command, and after crashes of the camera.
 
 Usage: check_modes.py DRIVELINE DRIVELINE_HOST DIRECTORY_OF_THE_LIBRARY
 """
@@ -22,14 +22,77 @@ PATIENCE_S = 60
 
 
 def check_page():
-    block = re.search(r"<!-- example:begin -->\n```yaml\n(.*?)```\n", PAGE.read_text(), re.DOTALL)
+    """Checks that docs/modes.md shows the example's graph."""
+    pattern = r"<!-- example:begin -->\n```yaml\n(.*?)```\n"
+    block = re.search(pattern, PAGE.read_text(), re.DOTALL)
     assert block, f"{PAGE} holds no example between its markers"
     graph = (HERE / "graph.yaml").read_text()
-    assert block[1] == graph[graph.index("initial_mode:") :], "the example in docs/modes.md and examples/modes/graph.yaml differ"
+    same = block[1] == graph[graph.index("initial_mode:") :]
+    assert same, "the example in docs/modes.md and examples/modes/graph.yaml differ"
+
+
+class Tool:
+    """Runs `driveline` in the environment of the test."""
+
+    def __init__(self, tool, environment):
+        self.tool, self.environment = tool, environment
+
+    def try_command(self, *arguments):
+        return subprocess.run(
+            [self.tool, *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+
+    def command(self, *arguments):
+        """Returns the output of a command, which must succeed."""
+        done = self.try_command(*arguments)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def wait_for(self, condition):
+        """Waits until the state of the run meets a condition, and returns the state."""
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            state = json.loads(self.command("status", "--json"))
+            if condition(state):
+                return state
+            assert time.monotonic() < end, state
+
+
+def switch_by_command(tool):
+    tool.command("health", "--wait", "ready", "--timeout", str(PATIENCE_S))
+    assert json.loads(tool.command("mode", "--json"))["current"] == "manual"
+    tool.command("mode", "autonomous")
+    tool.command("mode", "manual")
+    tool.command("mode", "autonomous")
+    # The mode has set the speed. The command changes its limit.
+    tool.command("param", "set", "planner.limit", "5")
+    for value, why in (("99", "99 is above 50"), ("0", "use a mode to stop")):
+        refused = tool.try_command("param", "set", "planner.limit", value)
+        assert refused.returncode == 1 and why in refused.stderr, refused
+
+
+def kill_camera_until_it_stays_down(tool):
+    # The graph allows two restarts.
+    for restarts in range(3):
+
+        def is_ready_again(state, n=restarts):
+            sensing = state["processes"][0]
+            return sensing["restarts"] == n and sensing["state"] == "ready"
+
+        state = tool.wait_for(is_ready_again)
+        os.kill(state["processes"][0]["pid"], signal.SIGKILL)
+    state = tool.wait_for(
+        lambda s: s["mode"]["current"] == "safe_stop" and "switch" not in s["mode"]
+    )
+    assert state["mode"]["latched"] and state["mode"]["active"] == ["brake"], state
 
 
 def main():
-    tool, host, libraries = sys.argv[1:]
+    tool_path, host, libraries = sys.argv[1:]
     check_page()
     with tempfile.TemporaryDirectory() as directory:
         environment = {
@@ -38,42 +101,18 @@ def main():
             "DRIVELINE_DOMAIN_DIR": f"{directory}/domain",
             "DRIVELINE_HOST": host,
         }
-
-        def ask(*arguments, code=0):
-            done = subprocess.run([tool, *arguments], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
-            assert done.returncode == code, f"{arguments}: {done.stdout}{done.stderr}"
-            return done.stdout
-
-        def until(wanted):
-            end = time.monotonic() + PATIENCE_S
-            while True:
-                state = json.loads(ask("status", "--json"))
-                if wanted(state):
-                    return state
-                assert time.monotonic() < end, state
-
+        tool = Tool(tool_path, environment)
         with open(f"{directory}/output", "w+") as output:
             run = subprocess.Popen(
-                [tool, "run", str(HERE / "graph.yaml"), "--report", f"{directory}/out"], env=environment, stdout=output, stderr=output
+                [tool_path, "run", str(HERE / "graph.yaml"), "--report", f"{directory}/out"],
+                env=environment,
+                stdout=output,
+                stderr=output,
             )
             try:
-                ask("health", "--wait", "ready", "--timeout", str(PATIENCE_S))
-                assert json.loads(ask("mode", "--json"))["current"] == "manual"
-                ask("mode", "autonomous")
-                ask("mode", "manual")
-                ask("mode", "autonomous")
-                # The mode has set the speed; a command changes the limit of it.
-                ask("param", "set", "planner.limit", "5")
-                for value, why in (("99", "99 is above 50"), ("0", "use a mode to stop")):
-                    refused = subprocess.run([tool, "param", "set", "planner.limit", value], env=environment, capture_output=True, text=True)
-                    assert refused.returncode == 1 and why in refused.stderr, refused
-                # The third death in a minute is one too many.
-                for restarts in range(3):
-                    state = until(lambda s, n=restarts: s["processes"][0]["restarts"] == n and s["processes"][0]["state"] == "ready")
-                    os.kill(state["processes"][0]["pid"], signal.SIGKILL)
-                state = until(lambda s: s["mode"]["current"] == "safe_stop" and "switch" not in s["mode"])
-                assert state["mode"]["latched"] and state["mode"]["active"] == ["brake"], state
-                ask("stop", "--timeout", str(PATIENCE_S))
+                switch_by_command(tool)
+                kill_camera_until_it_stays_down(tool)
+                tool.command("stop", "--timeout", str(PATIENCE_S))
                 assert run.wait(PATIENCE_S) == 4, "a module is down"
             finally:
                 run.kill()
@@ -83,9 +122,10 @@ def main():
         speeds = re.findall(r"drives at ([\d.]+) m/s", text)
         assert speeds[:2] == ["2", "8"] and "5" in speeds, text
         summary = json.loads(Path(f"{directory}/out/summary.json").read_text())
-        entered = [m["entered"] for m in summary["modes"]]
+        modes = summary["modes"]
+        entered = [m["entered"] for m in modes]
         assert entered == ["manual", "autonomous", "manual", "autonomous", "safe_stop"], entered
-        assert summary["modes"][-1]["cause"].startswith("module 'sensing' stays down"), summary["modes"]
+        assert modes[-1]["cause"].startswith("module 'sensing' stays down"), modes
 
 
 main()

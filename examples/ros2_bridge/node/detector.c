@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
-   What a detector in ROS 2 is on the wire, for machines without ROS 2: Debian's CycloneDDS, and
-   types compiled by its own idlc. It finds the bright square in /camera/image (sensor_msgs/Image),
-   publishes it on /detector/boxes (vision_msgs/Detection2DArray), and says on /detector/status
-   (std_msgs/String) what it does. It knows nothing of Driveline. Ends with SIGINT or SIGTERM. */
+   Stands in for a ROS 2 detector node on machines without ROS 2. It uses Debian's CycloneDDS and
+   types compiled by idlc, and looks like a ROS 2 node on the network. It finds the bright square in
+   /camera/image (sensor_msgs/Image), publishes it on /detector/boxes
+   (vision_msgs/Detection2DArray), and publishes a text on /detector/status (std_msgs/String).
+   It does not depend on Driveline. Ends with SIGINT or SIGTERM. */
 #include "dds/dds.h"
 #include "types.h"
 #include <signal.h>
@@ -17,7 +18,7 @@ typedef rmw_dds_common_msg_dds__Gid_ Gid;
 typedef rmw_dds_common_msg_dds__NodeEntitiesInfo_ Node;
 typedef rmw_dds_common_msg_dds__ParticipantEntitiesInfo_ Info;
 
-enum { BRIGHT = 128, TELL_EVERY = 25 };
+enum { BRIGHT = 128, PRINT_EVERY = 25 };
 
 static volatile sig_atomic_t over = 0;
 
@@ -34,8 +35,8 @@ static dds_entity_t ok(dds_entity_t code, const char* what) {
     return code;
 }
 
-/* As ROS 2 has them: rclcpp's SensorDataQoS is best effort and volatile; a status is for those who
- * come late, too. */
+/* QoS profiles as in ROS 2: rclcpp's SensorDataQoS is best effort and volatile. The status is
+   transient local, so that late subscriptions receive it. */
 static dds_qos_t* qos(dds_reliability_kind_t reliability, dds_durability_kind_t durability) {
     dds_qos_t* qos = dds_create_qos();
     dds_qset_reliability(qos, reliability, DDS_MSECS(100));
@@ -59,9 +60,9 @@ static Gid gid(dds_entity_t entity) {
     return gid;
 }
 
-/* DDS knows of no nodes: on ros_discovery_info a participant says which it has, and which readers
-   and writers are theirs. As in rmw, it is there before these, so that their names are known with
-   them. */
+/* DDS has no nodes: a participant publishes on ros_discovery_info which nodes it has, and which
+   readers and writers belong to each. As in rmw, this writer is created before the readers and
+   writers of the node, so that their node name is known as soon as they are discovered. */
 static dds_entity_t graph_writer(dds_entity_t participant) {
     dds_qos_t* kept = qos(DDS_RELIABILITY_RELIABLE, DDS_DURABILITY_TRANSIENT_LOCAL);
     dds_qset_history(kept, DDS_HISTORY_KEEP_LAST, 1);
@@ -73,8 +74,8 @@ static dds_entity_t graph_writer(dds_entity_t participant) {
         "write ros_discovery_info");
 }
 
-static void tell_name(dds_entity_t participant, dds_entity_t graph, dds_entity_t images,
-                      dds_entity_t boxes, dds_entity_t status) {
+static void publish_node_name(dds_entity_t participant, dds_entity_t graph, dds_entity_t images,
+                              dds_entity_t boxes, dds_entity_t status) {
     Gid readers[] = {gid(images)}, writers[] = {gid(boxes), gid(status)};
     Node node = {.node_namespace = "/", .node_name = "detector"};
     node.reader_gid_seq._buffer = readers;
@@ -87,7 +88,7 @@ static void tell_name(dds_entity_t participant, dds_entity_t graph, dds_entity_t
     ok(dds_write(graph, &info), "write ros_discovery_info");
 }
 
-/* The rectangle around what is bright. Returns whether anything is. */
+/* Finds the rectangle around all bright pixels. Returns 0 if there are none. */
 static int find(const Image* image, vision_msgs_msg_dds__BoundingBox2D_* box) {
     uint32_t left = image->width, top = image->height, right = 0, bottom = 0;
     for (uint32_t y = 0; y < image->height; y++)
@@ -107,10 +108,10 @@ static int find(const Image* image, vision_msgs_msg_dds__BoundingBox2D_* box) {
 
 static void detect(const Image* image, dds_entity_t boxes) {
     static unsigned long count = 0;
-    /* A picture of one byte a pixel, and as long as it says. */
+    /* Accepts only images with one byte per pixel and enough data for their size. */
     if (image->step < image->width ||
         image->data._length / (image->step ? image->step : 1) < image->height) {
-        fprintf(stderr, "error: a picture of %ux%u %s is not one of one byte a pixel\n",
+        fprintf(stderr, "error: an image of %ux%u %s does not have one byte per pixel\n",
                 image->width, image->height, image->encoding);
         return;
     }
@@ -122,11 +123,11 @@ static void detect(const Image* image, dds_entity_t boxes) {
     Boxes message = {.header = image->header};
     message.detections._buffer = &detection;
     message.detections._length = message.detections._maximum = find(image, &detection.bbox) ? 1 : 0;
-    /* A reader that does not answer is no reason to end: the next picture comes. */
+    /* A failed write is not fatal: the next image produces the next message. */
     dds_return_t written = dds_write(boxes, &message);
     if (written < 0)
         fprintf(stderr, "error: /detector/boxes was not written: %s\n", dds_strretcode(-written));
-    if (++count % TELL_EVERY == 0) {
+    if (++count % PRINT_EVERY == 0) {
         printf("picture %lu from /camera/image: %ux%u %s, frame '%s'; %u box to /detector/boxes\n",
                count, image->width, image->height, image->encoding, image->header.frame_id,
                message.detections._length);
@@ -154,14 +155,14 @@ int main(void) {
         dds_create_writer(node, topic(node, &std_msgs_msg_dds__String__desc, "rt/detector/status"),
                           qos(DDS_RELIABILITY_RELIABLE, DDS_DURABILITY_TRANSIENT_LOCAL), NULL),
         "write /detector/status");
-    tell_name(node, graph, images, boxes, status);
+    publish_node_name(node, graph, images, boxes, status);
     String text = {.data = "looks for bright squares"};
     ok(dds_write(status, &text), "write /detector/status");
     dds_entity_t wait = ok(dds_create_waitset(node), "wait");
     ok(dds_waitset_attach(wait, ok(dds_create_readcondition(images, DDS_ANY_STATE), "wait"), 0),
        "wait");
     printf(
-        "a node of ROS 2 without ROS 2: reads /camera/image, publishes /detector/boxes and "
+        "a ROS 2 node without ROS 2: reads /camera/image, publishes /detector/boxes and "
         "/detector/status\n");
     fflush(stdout);
     while (!over) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
-   What a node of ROS 2 on rmw_cyclonedds_cpp is on the wire, for machines without ROS 2: Debian's
-   CycloneDDS, and types compiled by its own idlc. It serves /ros/add and calls /driveline/add twice
-   a second. It knows nothing of Driveline. Ends with SIGINT or SIGTERM. */
+   Stands in for a ROS 2 node with rmw_cyclonedds_cpp on machines without ROS 2. It uses Debian's
+   CycloneDDS and types compiled by idlc, and looks like a ROS 2 node on the network. It serves
+   /ros/add and calls /driveline/add twice a second. It does not depend on Driveline. Ends with
+   SIGINT or SIGTERM. */
 #include "dds/dds.h"
 #include "types.h"
 #include <signal.h>
@@ -16,10 +17,10 @@ typedef rmw_dds_common_msg_dds__Gid_ Gid;
 typedef rmw_dds_common_msg_dds__NodeEntitiesInfo_ Node;
 typedef rmw_dds_common_msg_dds__ParticipantEntitiesInfo_ Info;
 
-/* One half of a service: requests and responses pass as two topics. */
+/* A server or a client of a service. Requests and responses are two topics. */
 typedef struct {
     dds_entity_t reader, writer;
-} End;
+} Endpoint;
 
 static volatile sig_atomic_t over = 0;
 
@@ -36,8 +37,9 @@ static dds_entity_t ok(dds_entity_t code, const char* what) {
     return code;
 }
 
-/* `key`: what tells in USER_DATA that reader and writer are one server, or one client. */
-static End end_of(dds_entity_t node, const char* service, const char* key) {
+/* Creates a server (key "serviceid") or a client (key "clientid"). USER_DATA of reader and writer
+   contains the key, so that other nodes recognise them as one endpoint. */
+static Endpoint create_endpoint(dds_entity_t node, const char* service, const char* key) {
     char requests[128], replies[128], data[64];
     snprintf(requests, sizeof requests, "rq%sRequest", service);
     snprintf(replies, sizeof replies, "rr%sReply", service);
@@ -57,8 +59,8 @@ static End end_of(dds_entity_t node, const char* service, const char* key) {
                             NULL, NULL),
            replies);
     int serves = key[0] == 's';
-    End made = {ok(dds_create_reader(node, serves ? request : reply, qos, NULL), service),
-                ok(dds_create_writer(node, serves ? reply : request, qos, NULL), service)};
+    Endpoint made = {ok(dds_create_reader(node, serves ? request : reply, qos, NULL), service),
+                     ok(dds_create_writer(node, serves ? reply : request, qos, NULL), service)};
     dds_delete_qos(qos);
     return made;
 }
@@ -71,9 +73,9 @@ static Gid gid(dds_entity_t entity) {
     return gid;
 }
 
-/* DDS knows of no nodes: on ros_discovery_info a participant says which it has, and which readers
-   and writers are theirs. As in rmw, it is there before these, so that their names are known with
-   them. */
+/* DDS has no nodes: a participant publishes on ros_discovery_info which nodes it has, and which
+   readers and writers belong to each. As in rmw, this writer is created before the readers and
+   writers of the node, so that their node name is known as soon as they are discovered. */
 static dds_entity_t graph_writer(dds_entity_t participant) {
     dds_qos_t* qos = dds_create_qos();
     dds_qset_reliability(qos, DDS_RELIABILITY_RELIABLE, DDS_SECS(1));
@@ -91,8 +93,8 @@ static dds_entity_t graph_writer(dds_entity_t participant) {
     return graph;
 }
 
-static void tell_name(dds_entity_t participant, dds_entity_t graph, const End* server,
-                      const End* client) {
+static void publish_node_name(dds_entity_t participant, dds_entity_t graph, const Endpoint* server,
+                              const Endpoint* client) {
     Gid readers[] = {gid(server->reader), gid(client->reader)},
         writers[] = {gid(server->writer), gid(client->writer)};
     Node node = {.node_namespace = "/", .node_name = "adder"};
@@ -106,7 +108,7 @@ static void tell_name(dds_entity_t participant, dds_entity_t graph, const End* s
     ok(dds_write(graph, &info), "write ros_discovery_info");
 }
 
-static void serve(const End* server) {
+static void serve(const Endpoint* server) {
     void* sample = NULL;
     dds_sample_info_t info;
     while (ok(dds_take(server->reader, &sample, &info, 1, 1), "take a request") > 0) {
@@ -124,8 +126,8 @@ static void serve(const End* server) {
     }
 }
 
-/* Whether there is a server that can get a request and answer it. */
-static int there(const End* client) {
+/* Returns 1 if a server can receive a request and its response can reach this client. */
+static int has_server(const Endpoint* client) {
     dds_publication_matched_status_t requests = {0};
     dds_subscription_matched_status_t replies = {0};
     ok(dds_get_publication_matched_status(client->writer, &requests), "matches");
@@ -133,7 +135,7 @@ static int there(const End* client) {
     return requests.current_count > 0 && replies.current_count > 0;
 }
 
-static void hear(const End* client, uint64_t id) {
+static void print_responses(const Endpoint* client, uint64_t id) {
     void* sample = NULL;
     dds_sample_info_t info;
     while (ok(dds_take(client->reader, &sample, &info, 1, 1), "take a response") > 0) {
@@ -153,17 +155,17 @@ int main(void) {
     dds_entity_t node = ok(dds_create_participant(id ? (dds_domainid_t)atoi(id) : 0, NULL, NULL),
                            "take part in DDS");
     dds_entity_t graph = graph_writer(node);
-    End server = end_of(node, "/ros/add", "serviceid"),
-        client = end_of(node, "/driveline/add", "clientid");
-    tell_name(node, graph, &server, &client);
+    Endpoint server = create_endpoint(node, "/ros/add", "serviceid"),
+             client = create_endpoint(node, "/driveline/add", "clientid");
+    publish_node_name(node, graph, &server, &client);
     dds_instance_handle_t own;
     ok(dds_get_instance_handle(client.writer, &own), "own id");
-    printf("a node of ROS 2 without ROS 2: serves /ros/add, calls /driveline/add\n");
+    printf("a ROS 2 node without ROS 2: serves /ros/add, calls /driveline/add\n");
     dds_time_t next = dds_time();
     for (int64_t number = 1; !over; dds_sleepfor(DDS_MSECS(5))) {
         serve(&server);
-        hear(&client, own);
-        if (dds_time() >= next && there(&client)) {
+        print_responses(&client, own);
+        if (dds_time() >= next && has_server(&client)) {
             Request request = {own, number, number, 2};
             ok(dds_write(client.writer, &request), "write a request");
             number++;

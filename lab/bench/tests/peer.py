@@ -2,12 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A minimal peer over Unix datagrams, 1 to N. It implements docs/protocols/harness.md.
 
-Its variants test that faults of peers are reported: sound has none; forgets, tears, dies, fails,
-silent and leaves lose samples, tear them, die, fail at the end, stop sending, or leave processes
-behind. kept has a keeper, and the keeper of orphans is killed. Two variants have a latency tool of
-their own, one of them with a correct result. loses is the only one whose ping-pong continues after
-a loss. loopback sends UDP datagrams over the loopback interface, and the sockets of shared are in
-/dev/shm.
+Its variants test that the runner reports faults of peers:
+  sound         has no fault
+  forgets       loses samples and does not notice
+  tears         damages samples
+  dies          exits while it sends
+  fails         fails at the end
+  silent        closes its output and prints nothing
+  leaves        leaves a process behind
+  loses         loses messages on purpose; its ping-pong continues after a loss
+  kept          has a keeper
+  orphans       has a keeper that is killed
+  confirmed     has a latency tool with a correct result
+  contradicted  has a latency tool with a wrong result
+  loopback      sends UDP datagrams over the loopback interface
+  shared        has its sockets in /dev/shm
 """
 
 import json
@@ -21,7 +30,7 @@ import zlib
 HEAD = struct.Struct("<QQQQ")
 MAGIC = int.from_bytes(b"drvbench", "little")
 END = int.from_bytes(b"drvbend!", "little")
-# Where a variant notes the processes and files that it leaves behind: next to the program.
+# Directory next to the program, with a file for each process or file that a variant leaves behind.
 LEFT_BEHIND = os.path.join(os.path.dirname(sys.argv[0]), "left")
 
 
@@ -136,8 +145,8 @@ class Link:
             before_publish = 0
         return [sequence, scheduled, before_fill, before_publish, time.monotonic_ns()]
 
-    def lost(self):
-        """Whether the question or answer that came is thrown away."""
+    def is_dropped(self):
+        """Returns true if the question or answer that arrived is dropped on purpose."""
         self.arrivals += 1
         return self.job.get("lose_every", 0) > 0 and self.arrivals % self.job["lose_every"] == 0
 
@@ -146,7 +155,7 @@ class Link:
         in_hand = time.monotonic_ns()
         mark, sequence, length, check = HEAD.unpack_from(data)
         self.end["received"] += 1
-        # One that forgets does not notice either.
+        # The variant `forgets` does not notice its losses.
         if self.variant != "forgets":
             self.end["missed"] += sequence - self.expected
         self.expected = sequence + 1
@@ -174,7 +183,7 @@ class Link:
 def publisher(link, job):
     link.await_receivers("out", job["subscribers"])
     link.send("out", job["subscribers"])
-    # time: a peer's own settling before the first sample
+    # time: a pause before the first sample, as real peers need it
     time.sleep(0.05)
     link.end["counted_from"] = link.next + job["warm_up"]
     start = time.monotonic_ns()
@@ -183,7 +192,7 @@ def publisher(link, job):
         # time: paces the publisher
         time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
         link.sent.append(link.send("out", job["subscribers"], due))
-    # time: a peer's own settling after the last sample
+    # time: a pause after the last sample, as real peers need it
     time.sleep(0.1)
     if link.variant == "forgets" and link.next % 5 == 0:
         link.next += 1
@@ -209,12 +218,12 @@ def ping(link, job):
     emit("ready")
     link.await_receivers("forth", 1)
     link.receive()
-    link.end["verified"] = 0  # The greeting is no round.
+    link.end["verified"] = 0  # The greeting does not count as a round.
     for i in range(job["warm_up"] + job["messages"]):
         link.sent.append(link.send("forth", 1))
         link.got.append(link.receive()[1])
         if link.variant == "confirmed":
-            # As if it had taken 200 µs, so that what the tool says can be right.
+            # A constant latency of 200 µs, so that the result of the tool is correct.
             link.got[-1][2] = link.sent[-1][2] + 200_000
 
 
@@ -241,7 +250,7 @@ def ping_that_loses(link, job):
                     "received": counts["received"] + 1,
                     "late": counts["late"] + 1,
                 }
-            elif link.lost():
+            elif link.is_dropped():
                 link.end = counts
             else:
                 link.got.append(row)
@@ -261,7 +270,7 @@ def echo_that_loses(link, job):
         last, row = link.receive()
         if last:
             return
-        if link.lost():
+        if link.is_dropped():
             link.end, link.expected = counts, expected
             continue
         link.got.append(row)
@@ -271,7 +280,7 @@ def echo_that_loses(link, job):
 
 def own_tool(job):
     confirmed = job["system"].endswith("/confirmed")
-    said = {
+    result = {
         "name": "perf",
         "version": "3",
         "p50_ns": 105_000 if confirmed else 1,
@@ -279,7 +288,7 @@ def own_tool(job):
         "mean_ns": 110_000,
         "n": job["messages"],
     }
-    emit("done", ends=[{"role": "own_tool", "own_tool": said, "unset": ["a wish of the tool"]}])
+    emit("done", ends=[{"role": "own_tool", "own_tool": result, "unset": ["a wish of the tool"]}])
 
 
 def echo(link, job):
@@ -325,17 +334,17 @@ def main():
         if job["system"].endswith(("/kept", "/confirmed")) and not os.path.exists(
             f"{job['domain_dir']}/kept"
         ):
-            raise FileNotFoundError("the keeper is not there")
+            raise FileNotFoundError("the keeper has not started")
         if job["role"] == "own_tool":
             own_tool(job)
             return 0
         if job["system"].endswith("/silent"):
             os.close(1)
-            # time: says nothing until it is killed
+            # time: sleeps until it is killed
             time.sleep(3600)
         if job["system"].endswith("/leaves") and os.fork() == 0:
             with open(f"{LEFT_BEHIND}/{os.getpid()}", "w"):
-                # time: is left behind until it is killed
+                # time: sleeps until it is killed
                 time.sleep(3600)
         link = Link(job)
         roles = {"publisher": publisher, "subscriber": subscriber, "ping": ping, "echo": echo}
@@ -347,7 +356,7 @@ def main():
             print("the daemon does not answer", file=sys.stderr)
             return 3
         return 0
-    except Exception as e:  # Whatever it is, the runner must hear of it.
+    except Exception as e:  # Reports any error to the runner.
         emit("failed", error=f"{type(e).__name__}: {e}")
         return 1
 

@@ -3,9 +3,12 @@
 //
 //   class Halve {
 //    public:
-//     explicit Halve(const work::Parameters& parameters);     // throws what is wrong
-//     std::optional<std::size_t> process(work_call& call);    // bytes written, or nothing to
-//     publish; throws what is wrong work::Report report() const;
+//     // Throws an error text.
+//     explicit Halve(const work::Parameters& parameters);
+//     // Returns the number of written bytes, or nothing if there is nothing to publish. Throws an
+//     // error text.
+//     std::optional<std::size_t> process(work_call& call);
+//     work::Report report() const;
 //   };
 //   WORK(Halve)
 #pragma once

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ROS 2 node as rmw_cyclonedds shows it on the wire: Python's cyclonedds, with types of ROS 2.
+"""Stands in for a ROS 2 node with rmw_cyclonedds: Python's cyclonedds with the types of ROS 2.
 
-  peer.py pub TOPIC string|image SIZE COUNT PERIOD_US QOS   as peer.c
-  peer.py sub TOPIC string|image QOS                        as peer.c
+  peer.py pub TOPIC string|image SIZE COUNT PERIOD_US QOS   like peer.c
+  peer.py sub TOPIC string|image QOS                        like peer.c
   peer.py echo FROM TO TYPE                                 decodes samples, encodes them again and
                                                             publishes them; TYPE: cloud, imu,
                                                             radar or detections
@@ -196,8 +196,8 @@ def qos_of(text):
     )
 
 
-def over(wait_s):
-    """Returns true if standard input has ended."""
+def input_has_ended(wait_s):
+    """Returns true if standard input ends within `wait_s`."""
     return bool(select.select([0], [], [], wait_s)[0]) and not os.read(0, 1)
 
 
@@ -208,7 +208,7 @@ def fnv(data):
     return value
 
 
-def say(line):
+def print_line(line):
     print(line, flush=True)
 
 
@@ -217,9 +217,9 @@ def publish(participant, topic, kind, size, count, period_us, qos):
     topic = Topic(participant, topic, Image if image else String)
     writer = DataWriter(participant, topic, qos=qos_of(qos))
     while qos[1] != "t" and not writer.get_matched_subscriptions():
-        if over(0.005):
+        if input_has_ended(0.005):
             return
-    say("matched")
+    print_line("matched")
     for n in range(int(count)):
         letter = b"a"[0] + n % 26
         if image:
@@ -229,17 +229,17 @@ def publish(participant, topic, kind, size, count, period_us, qos):
             writer.write(String(chr(letter) * int(size)))
         # time: paces the publisher
         time.sleep(int(period_us) / 1e6)
-    say("written")
-    while not over(1):
+    print_line("written")
+    while not input_has_ended(1):
         pass
 
 
 def samples(reader):
     """Yields arriving samples until standard input ends."""
-    while not over(0):
+    while not input_has_ended(0):
         taken = [s for s in reader.take(N=1) if s.sample_info.valid_data]
         yield from taken
-        if not taken and over(0.002):
+        if not taken and input_has_ended(0.002):
             return
 
 
@@ -249,16 +249,16 @@ def subscribe(participant, topic, kind, qos):
     reader = DataReader(participant, topic, qos=qos_of(qos))
     for n, sample in enumerate(samples(reader)):
         data = bytes(sample.data) if image else sample.data.encode()
-        say(f"{n} {len(data)} {fnv(data)} {sample.header.frame_id if image else '-'}")
+        print_line(f"{n} {len(data)} {fnv(data)} {sample.header.frame_id if image else '-'}")
 
 
 def echo(participant, topic, back, kind):
-    of = ECHOED[kind]
-    writer = DataWriter(participant, Topic(participant, back, of), qos=qos_of("rt4"))
-    reader = DataReader(participant, Topic(participant, topic, of), qos=qos_of("rt4"))
+    message_type = ECHOED[kind]
+    writer = DataWriter(participant, Topic(participant, back, message_type), qos=qos_of("rt4"))
+    reader = DataReader(participant, Topic(participant, topic, message_type), qos=qos_of("rt4"))
     for sample in samples(reader):
         writer.write(sample)
-        say(f"echoed {sample.header.frame_id}")
+        print_line(f"echoed {sample.header.frame_id}")
 
 
 def main(arguments):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Publishes messages of the project's own, for a component of another library.
+// Publishes the project's own messages for a component of another library.
 #include <driveline/driveline.hpp>
 #include <driveline/protobuf.hpp>
 

@@ -104,7 +104,7 @@ TEST(Image, ChromaRowsFollowThoseOfLuma) {
     EXPECT_TRUE(view.row(3).empty());
 }
 
-TEST(Image, CompressedOnesSayTheirFormat) {
+TEST(Image, CompressedImagesHaveTheirFormat) {
     const auto head =
         driveline::CompressedImage::make(Header{}, "bgr8; jpeg compressed bgr8").value();
     EXPECT_EQ(head.format_text(), "bgr8; jpeg compressed bgr8");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hostile publisher changes its payload while it is looked
-// at: views stay inside the payload all the same.
+// A hostile publisher changes its payload while it is read. Views must stay inside the payload.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -30,8 +29,7 @@ using driveline::PointCloud;
 using driveline::PointXyzi;
 using driveline::RadarScan;
 
-/// A payload that ends where its memory ends, so that the address sanitizer sees what is read
-/// behind it.
+/// A payload at the end of its memory, so that the address sanitizer detects reads beyond it.
 class Payload {
 public:
     explicit Payload(std::size_t size)
@@ -67,10 +65,10 @@ private:
     std::unique_ptr<std::byte, Free> memory_;
 };
 
-/// Swaps two heads from a thread of its own for as long as `look` is called.
+/// Calls `read` repeatedly while another thread swaps two heads.
 template <class T>
-void look_while_heads_change(const Payload& payload, const T& one, const T& other,
-                             const std::function<void()>& look) {
+void read_while_heads_change(const Payload& payload, const T& one, const T& other,
+                             const std::function<void()>& read) {
     std::atomic<bool> done{false};
     std::atomic<int> changes{0};
     std::thread hostile([&] {
@@ -83,7 +81,7 @@ void look_while_heads_change(const Payload& payload, const T& one, const T& othe
     for (int i = 0; (i < 20'000 || changes.load(std::memory_order_relaxed) < 1000) &&
                     !testing::Test::HasFailure();
          ++i)
-        look();
+        read();
     done = true;
     hostile.join();
 }
@@ -92,7 +90,7 @@ struct ImagePayload {
     Payload payload{driveline::image_payload_size(16, 8, Encoding::mono8).value()};
     Image good =
         driveline::make_image(Header::make(7, "camera", 3).value(), 16, 8, Encoding::mono8).value();
-    // Would fit an eightfold payload.
+    // Needs a payload of several times the size.
     Image huge =
         driveline::make_image(Header::make(8, "evil", 4).value(), 64, 32, Encoding::bgr8).value();
 
@@ -112,7 +110,7 @@ struct ImagePayload {
     }
 };
 
-TEST(LivePayload, AnImagesNumbersAreThoseThatWereChecked) {
+TEST(LivePayload, AnImageViewUsesTheCheckedNumbers) {
     const ImagePayload image;
     const auto view = ImageView::from(image.payload.bytes()).value();
     image.payload.overwrite(image.huge);
@@ -126,9 +124,9 @@ TEST(LivePayload, AnImagesNumbersAreThoseThatWereChecked) {
     EXPECT_FALSE(ImageView::from(image.payload.bytes()));
 }
 
-TEST(LivePayload, AnImageThatChangesAllTheTimeIsLookedAtInsideItsPayload) {
+TEST(LivePayload, AChangingImageIsReadInsideItsPayload) {
     const ImagePayload image;
-    look_while_heads_change(image.payload, image.good, image.huge, [&] {
+    read_while_heads_change(image.payload, image.good, image.huge, [&] {
         if (const auto view = ImageView::from(image.payload.bytes())) image.look(*view);
     });
 }
@@ -159,7 +157,7 @@ struct CloudPayload {
         ASSERT_LE(view.fields().size(), driveline::max_point_fields);
         for (const auto& field : view.fields())
             named += driveline::plain::fixed_text(field.name).size();
-        // Heads that are half one and half the other can name no points at all.
+        // A mixture of both heads may have no points.
         const auto points = driveline::points<PointXyzi>(view);
         if (!points) return;
         if (const auto in_place = driveline::point_span<PointXyzi>(view)) {
@@ -172,7 +170,7 @@ struct CloudPayload {
     }
 };
 
-TEST(LivePayload, ACloudsNumbersAreThoseThatWereChecked) {
+TEST(LivePayload, ACloudViewUsesTheCheckedNumbers) {
     const CloudPayload cloud;
     const auto view = CloudView::from(cloud.payload.bytes()).value();
     cloud.payload.overwrite(cloud.huge);
@@ -184,19 +182,19 @@ TEST(LivePayload, ACloudsNumbersAreThoseThatWereChecked) {
     EXPECT_FALSE(CloudView::from(cloud.payload.bytes()));
 }
 
-TEST(LivePayload, ACloudThatChangesAllTheTimeIsLookedAtInsideItsPayload) {
+TEST(LivePayload, AChangingCloudIsReadInsideItsPayload) {
     const CloudPayload cloud;
-    look_while_heads_change(cloud.payload, cloud.good, cloud.huge, [&] {
+    read_while_heads_change(cloud.payload, cloud.good, cloud.huge, [&] {
         if (const auto view = CloudView::from(cloud.payload.bytes())) cloud.look(*view);
     });
 }
 
-TEST(LivePayload, TheReturnsOfARadarAreAsManyAsThePayloadHolds) {
+TEST(LivePayload, TheReturnsOfARadarStayInsideThePayload) {
     const Payload payload(driveline::plain::payload_size<RadarScan>(5).value());
     const RadarScan one{Header::make(7, "radar", 3).value()};
     RadarScan other = one;
     std::memset(&other, 0xff, sizeof other);
-    look_while_heads_change(payload, one, other, [&] {
+    read_while_heads_change(payload, one, other, [&] {
         const auto scan = driveline::plain::Ref<RadarScan>::from(payload.bytes()).value();
         ASSERT_EQ(scan.tail().size(), 5u);
         ASSERT_TRUE(payload.contains(scan.tail()));
@@ -209,7 +207,7 @@ TEST(LivePayload, TheReturnsOfARadarAreAsManyAsThePayloadHolds) {
 
 using driveline::ConstMat;
 
-// A matrix over a sample goes where matrices are read, and is none that can be written to.
+// A matrix view of a sample can be passed to functions that read matrices, but not be written to.
 static_assert(std::is_convertible_v<const ConstMat&, const cv::Mat&>);
 static_assert(std::is_convertible_v<const ConstMat&, cv::_InputArray>);
 static_assert(std::is_convertible_v<ConstMat, cv::_InputArray>, "as an argument, without a name");

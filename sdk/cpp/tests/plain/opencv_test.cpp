@@ -17,7 +17,7 @@ struct alignas(64) Payload {
     std::byte bytes[4096]{};
 };
 
-TEST(OpenCv, MatricesLieOverTheImage) {
+TEST(OpenCv, MatricesShareTheMemoryOfTheImage) {
     Payload memory;
     for (std::uint32_t n = 1; n <= driveline::encoding_count; ++n) {
         const auto encoding = driveline::encoding_from_number(n).value();
@@ -38,7 +38,7 @@ TEST(OpenCv, MatricesLieOverTheImage) {
     }
 }
 
-TEST(OpenCv, ImagesWithGapsBetweenRowsAndEmptyOnesAreSeen) {
+TEST(OpenCv, ImagesWithGapsBetweenRowsAndEmptyImagesAreRead) {
     Payload memory;
     const auto payload = std::span(memory.bytes).first(128 + 40);
     auto raw = driveline::plain::Mut<Image>::from(payload).value();
@@ -48,7 +48,7 @@ TEST(OpenCv, ImagesWithGapsBetweenRowsAndEmptyOnesAreSeen) {
     EXPECT_EQ(gaps->at<cv::Vec3b>(1, 0)[0], 42);
     raw->height = 0;
     EXPECT_TRUE(driveline::view(ImageView::from(payload).value())->empty());
-    // The greatest step that a head can claim, over one row that is not there.
+    // The largest possible step, with one row that does not exist.
     *raw = Image{Header{}, 0, 0, 0xffffffff, static_cast<std::uint32_t>(Encoding::bgr8)};
     EXPECT_TRUE(driveline::view(ImageView::from(payload).value())->empty());
     raw->width = driveline::max_image_side, raw->step = 0xffffffff,
@@ -76,7 +76,7 @@ TEST(OpenCv, OnlyMatricesThatFitAreCopied) {
         << type.error().message;
 }
 
-TEST(OpenCv, MatricesThatAreNoImageAreNamedAsInRos) {
+TEST(OpenCv, MatrixTypesThatAreNoImageAreNamedAsInRos) {
     const auto refused = [](const cv::Mat& mat, Encoding encoding, const char* words) {
         const auto size = driveline::image_payload_size(mat, encoding);
         ASSERT_FALSE(size.has_value());

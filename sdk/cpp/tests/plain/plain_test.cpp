@@ -53,7 +53,7 @@ TEST(Plain, TypesAreKnownAtCompileTime) {
               "element y f32 offset 4\n");
 }
 
-TEST(Plain, WhatIsWrittenInPlaceIsReadInPlace) {
+TEST(Plain, ValuesAreWrittenAndReadInPlace) {
     Payload memory;
     memory.bytes.fill(std::byte{0xaa});
     const auto size = plain::payload_size<Scan>(2).value();
@@ -62,8 +62,7 @@ TEST(Plain, WhatIsWrittenInPlaceIsReadInPlace) {
     *scan = Scan{7, {{1, 2}, {3, 4}}, {}};
     scan.tail()[1] = {5, 6};
     for (std::size_t i = 32; i < 64; ++i)
-        EXPECT_EQ(memory.bytes[i], std::byte{0})
-            << "the gap carries nothing from before, byte " << i;
+        EXPECT_EQ(memory.bytes[i], std::byte{0}) << "the gap is not cleared at byte " << i;
 
     const auto read = plain::Ref<Scan>::from(memory.first(size)).value();
     EXPECT_EQ(read->time_ns, 7u);
@@ -72,7 +71,7 @@ TEST(Plain, WhatIsWrittenInPlaceIsReadInPlace) {
     EXPECT_EQ(static_cast<const void*>(read.tail().data()), memory.bytes.data() + 64);
 }
 
-TEST(Plain, PayloadsThatDoNotFitAreRefusedByReason) {
+TEST(Plain, PayloadsThatDoNotFitAreRefusedWithTheReason) {
     Payload memory;
     const auto refused = [](const auto& result, const char* words) {
         ASSERT_FALSE(result.has_value());

@@ -38,7 +38,7 @@ struct PointXYZI : PointXYZIBase {
 };
 }  // namespace pcl_like
 
-// Point types as drivers of lidars, Autoware and PCL declare them, and ones that go wrong.
+// Point types as declared by lidar drivers, Autoware and PCL, and invalid point types.
 namespace lidar {
 struct alignas(16) Ring {
     float x, y, z, pad;
@@ -81,7 +81,8 @@ struct Polar {
     std::uint8_t tag, line, laser_id, confidence;
     float velocity;
 };
-// As drivers of Ouster, Livox and radars, and PCL's keypoints, surfels and viewpoints, name them.
+// With the names of Ouster, Livox and radar drivers, and of PCL's keypoints, surfels and
+// viewpoints.
 struct Ouster {
     float x, y, z, intensity;
     std::uint32_t t, range;
@@ -167,7 +168,7 @@ TEST(Points, AreWrittenAndReadInPlace) {
     const auto points = driveline::point_span<PointXyzi>(cloud).value();
     EXPECT_EQ(points[2].x, 2);
     EXPECT_EQ(static_cast<const void*>(points.data()), memory.bytes + 640);
-    // A point of the same size that knows fewer fields is fine, as in PCL.
+    // A point type of the same size with fewer fields is accepted, as in PCL.
     EXPECT_EQ(driveline::point_span<PointXyzAligned>(cloud).value()[2].x, 2);
 }
 
@@ -230,7 +231,7 @@ TEST(Points, MembersOfKnownNamesAreFields) {
               "x float32@0 y float32@4 z float32@8 beam_angle float32@12 echo uint16@16 ");
 }
 
-TEST(Points, BytesThatNoFieldExplainsAreRefusedWithTheRemedy) {
+TEST(Points, BytesWithoutAFieldAreRefusedWithTheRemedy) {
     Payload memory;
     const auto refused = [&]<class P>(std::type_identity<P>, const char* words) {
         const auto cloud = CloudMut<P>::from(std::span<std::byte>(memory.bytes), Header{}, 1);
@@ -247,7 +248,7 @@ TEST(Points, BytesThatNoFieldExplainsAreRefusedWithTheRemedy) {
         << "nor are they read";
 }
 
-/// A cloud with these fields, zeros but for x, which is the number of the point.
+/// Returns a cloud with these fields. All values are zero, except x: the number of the point.
 struct Made {
     struct Field {
         const char* name;
@@ -299,7 +300,7 @@ TEST(Points, AreReadFromAnyLayoutByName) {
                       48, 4, 2, 192);
     EXPECT_EQ(last(ouster, xyzi), 7);
     EXPECT_EQ(last(ouster, std::type_identity<PointXyz>()), 7);
-    // PCL's XYZI, rows with gaps, counts that the driver left out, fields in another order.
+    // PCL's XYZI, rows with gaps, missing counts, and fields in another order.
     EXPECT_EQ(last(Made({{"x", 0, float32},
                          {"y", 4, float32},
                          {"z", 8, float32},
@@ -314,7 +315,7 @@ TEST(Points, AreReadFromAnyLayoutByName) {
     EXPECT_EQ(last(Made({{"x", 8, float32}, {"z", 0, float32}, {"y", 4, float32}}, 12, 4, 2, 48),
                    std::type_identity<PointXyz>()),
               7);
-    // What is no field has the value that the type gives it.
+    // Members that are not fields have the default values of the type.
     const auto pcl = driveline::points<pcl_like::PointXYZI>(ouster.view()).value();
     EXPECT_EQ(pcl[7].x, 7);
     EXPECT_EQ(pcl[7].data[3], 1);
@@ -345,14 +346,14 @@ TEST(Points, ValuesAreNotConverted) {
               std::string::npos)
         << refused.error().message;
     EXPECT_TRUE(driveline::points<driveline::PointXyz64>(doubles.view()).has_value());
-    // A colour in one piece goes by either name, as in PCL.
+    // A packed colour has either name, as in PCL.
     const Made colour(
         {{"x", 0, float32}, {"y", 4, float32}, {"z", 8, float32}, {"rgba", 12, uint32}}, 16, 2, 1,
         32);
     EXPECT_TRUE(driveline::point_span<lidar::Colour>(colour.view()).has_value());
 }
 
-TEST(Points, OfAnotherTypeAreRefusedByField) {
+TEST(Points, OfAnotherTypeAreRefusedWithTheField) {
     Payload memory;
     const auto payload = make_cloud<PointXyzi>(memory, 3);
     const auto refused = [](const auto& result, const char* words) {

@@ -7,7 +7,7 @@
 
 namespace {
 
-TEST(Protobuf, DefinitionsHaveTheMessageAndAllThatItReaches) {
+TEST(Protobuf, DefinitionsContainTheMessageAndAllMessagesItUses) {
     using driveline::protobuf::Identity;
     using Message = driveline::msgs::LaneMarking;
     EXPECT_EQ(Identity<Message>::name(), "driveline.msgs.LaneMarking");
@@ -34,7 +34,7 @@ TEST(Protobuf, DefinitionsHaveTheMessageAndAllThatItReaches) {
               "value 3 LANE_VALIDITY_INVALID\n");
 }
 
-TEST(Protobuf, TheMessageComesFirstWhateverItIsCalled) {
+TEST(Protobuf, TheMessageComesFirstWhateverItsName) {
     const auto& text = driveline::protobuf::definition<driveline::msgs::LaneMarkings>();
     EXPECT_EQ(text.find("message driveline.msgs.LaneMarkings\n"), text.find("message "));
     EXPECT_NE(text.find("message driveline.msgs.Header\n"), std::string::npos);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each macro puts one mistake into the program; without any, it compiles.
+// Each macro adds one mistake to the program. Without a macro, it compiles.
 #include <cstdint>
 #include <string>
 

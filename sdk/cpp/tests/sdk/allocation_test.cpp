@@ -9,7 +9,7 @@
 
 extern "C" {
 
-// The allocator of glibc, under the names that programs may take over.
+// The allocator of glibc, under the names that remain when a program replaces malloc().
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
 void* __libc_realloc(void*, std::size_t);
@@ -56,7 +56,7 @@ int posix_memalign(void** out, std::size_t alignment, std::size_t size) {
 
 namespace {
 
-TEST(Allocations, AreCountedAtAll) {
+TEST(Allocations, AreCounted) {
     allocations = 0;
     counting = true;
     volatile auto* text = new std::string(100, 'x');
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Reach, Allocations,
                              return p.param == driveline::Reach::process ? "process" : "host";
                          });
 
-TEST_P(Allocations, AreNoneOnTheWayOfAPlainMessage) {
+TEST_P(Allocations, DoNotHappenWhenAPlainMessageIsPassed) {
     test::Domain domain;
     auto link =
         test::Link<driveline::Image>::make(domain, {.reach = GetParam(), .max_payload = 64 * 1024});

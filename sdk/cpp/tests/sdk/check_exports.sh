@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fails if LIBRARY exports nothing, or any symbol that does not start with PREFIX.
+# Fails if LIBRARY exports no symbol, or a symbol that does not start with PREFIX.
 # Usage: check_exports.sh LIBRARY PREFIX
 set -eu
 symbols=$(nm -D --defined-only --no-demangle "$1" | sed 's/.* //; s/@.*//')

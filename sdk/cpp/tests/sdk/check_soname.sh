@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fails unless LIBRARY has a SONAME with a number, and PROGRAM asks the dynamic linker for just that.
+# Fails unless LIBRARY has a SONAME with a number, and PROGRAM needs exactly this SONAME.
 # Usage: check_soname.sh LIBRARY PROGRAM
 set -eu
 soname=$(readelf -d "$1" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')

@@ -22,8 +22,8 @@ extern char** environ;
 
 namespace test {
 
-/// A program with pipes to its standard input and from both its outputs. Killed if it outlives its
-/// owner.
+/// A program with pipes to its standard input and from its outputs. The destructor kills it if it
+/// still runs.
 class Child {
 public:
     explicit Child(const std::vector<std::string>& command,
@@ -68,7 +68,7 @@ public:
     }
     void signal(int number) const { kill(pid_, number); }
 
-    /// Everything that it prints until it ends; its exit status is in `status` afterwards.
+    /// Waits for its end and returns its output. Its exit status is in `status` afterwards.
     std::string output() {
         std::string text;
         std::array<char, 4096> buffer{};

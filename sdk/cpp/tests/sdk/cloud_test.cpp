@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clouds of PCL in and out. PCL itself is not needed: a class that looks like it.
+// Conversion of PCL clouds, with a class that has the shape of PCL's, so that PCL is not needed.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -70,7 +70,7 @@ pcl_like::PointCloud<PointXYZIRT> grid() {
     return cloud;
 }
 
-TEST(Clouds, OfPclGoOutAndComeInWithAllTheirFields) {
+TEST(Clouds, OfPclKeepAllTheirFields) {
     const test::Domain domain;
     auto link = test::Link<PointCloud>::make(domain, large());
     const auto header = driveline::Header::make(7'000, "", 3).value();
@@ -84,12 +84,12 @@ TEST(Clouds, OfPclGoOutAndComeInWithAllTheirFields) {
     ASSERT_TRUE(driveline::copy(sample.cloud(), same));
     ASSERT_EQ(same.points.size(), 6u);
     EXPECT_EQ(same.points[5].ring, 50);
-    EXPECT_EQ(same.points[5].data[3], 1) << "what is no field is as the type makes it";
+    EXPECT_EQ(same.points[5].data[3], 1) << "a member that is not a field keeps its default";
     EXPECT_EQ(same.width, 3u);
     EXPECT_EQ(same.height, 2u);
     EXPECT_FALSE(same.is_dense);
     EXPECT_EQ(same.header.frame_id, "lidar_top");
-    // Another type takes what it knows.
+    // Another point type receives the fields that it has.
     pcl_like::PointCloud<pcl_like::PointXYZ> places;
     ASSERT_TRUE(driveline::copy(sample.cloud(), places));
     EXPECT_EQ(places.points[4].x, 4);

@@ -93,10 +93,11 @@ TEST(Components, PassMessagesByPointerWithTheirOriginsAndReadOtherInputs) {
     EXPECT_EQ(run.count("by value"), 0u) << run.output;
     EXPECT_EQ(run.count("shut down"), 1u) << run.output;
     EXPECT_EQ(run.count("lane: as noted"), 1u) << run.output;
-    EXPECT_EQ(run.count("lane: lane: "), 0u) << "its name once:\n" << run.output;
+    EXPECT_EQ(run.count("lane: lane: "), 0u) << "the name of the component is printed twice:\n"
+                                             << run.output;
 }
 
-TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
+TEST(Components, ThatThrowAreReportedWithTopicAndSequenceAndContinue) {
     const auto run = run_graph(pipeline("throw_on: 3"));
     EXPECT_EQ(run.status, 0) << run.output;
     EXPECT_EQ(run.count("component 'lane' failed on sample 4 of 'camera/image': Lane: on_trigger "
@@ -112,7 +113,7 @@ TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
         << run.output;
 }
 
-TEST(Components, ThatThrowNothingReadableAreReportedAndStayInService) {
+TEST(Components, ThatThrowUnreadableErrorsAreReportedAndContinue) {
     const auto run = run_graph("      odd:\n" + library + "        class: Odd\n");
     EXPECT_EQ(run.status, 0) << run.output;
     EXPECT_EQ(run.count("Odd: timer threw char const*: (null)"), 1u) << run.output;
@@ -120,11 +121,11 @@ TEST(Components, ThatThrowNothingReadableAreReportedAndStayInService) {
     EXPECT_EQ(run.count("WithoutText: (null)"), 1u) << run.output;
     EXPECT_EQ(run.count("Odd: timer failed: cut\\0off"), 1u) << run.output;
     EXPECT_EQ(run.count("left\uFFFDrightzero\\0byte"), 1u) << run.output;
-    EXPECT_EQ(run.count("\u202e"), 0u) << "nothing turns the line around";
+    EXPECT_EQ(run.count("\u202e"), 0u) << "a character reverses the text direction";
 }
 
-// Under the launcher, which must not take the end for a call of exit().
-TEST(Components, WhoseInitFailsWithMegabytesOfTextAreTheReasonOfTheEnd) {
+// Under the launcher, which must not mistake this end for a call of exit().
+TEST(Components, WhoseInitFailsWithMegabytesOfTextEndTheRunWithTheReason) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";
     std::ofstream(file) << "driveline: 1\nmodules:\n  all:\n    components:\n      odd:\n"
@@ -132,7 +133,7 @@ TEST(Components, WhoseInitFailsWithMegabytesOfTextAreTheReasonOfTheEnd) {
                         << "        parameters: {init_error: 3145728}\n";
     const auto run =
         host({"run", file}, DRIVELINE_TOOL, {std::string("DRIVELINE_HOST=") + SDK_HOST});
-    // The last line on standard error; what the module itself prints is not cut.
+    // The last line on standard error. The module's own output is not cut.
     const std::string error = run.output.substr(run.output.rfind("error: "));
     EXPECT_EQ(run.status, 4) << error;
     const std::string reason =
@@ -144,8 +145,8 @@ TEST(Components, WhoseInitFailsWithMegabytesOfTextAreTheReasonOfTheEnd) {
     EXPECT_LT(error.size(), 20'000u);
 }
 
-// Once with the log, and once without it.
-TEST(Components, RunAllTheSameWhereTheirScheduleIsRefusedAndThatIsReportedOnce) {
+// Once with the log, and once without.
+TEST(Components, RunWithARefusedScheduleWhichIsReportedOnce) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";
     std::ofstream(file) << "driveline: 1\nmodules:\n  all:\n"
@@ -160,14 +161,14 @@ TEST(Components, RunAllTheSameWhereTheirScheduleIsRefusedAndThatIsReportedOnce) 
     }
 }
 
-TEST(Libraries, WhoseInitialisersThrowEndTheHostInGoodOrder) {
+TEST(Libraries, WhoseInitialisersThrowEndTheHostWithAnError) {
     const auto run = host({"describe", SDK_THROWING_COMPONENTS});
     EXPECT_EQ(run.status, 1) << run.output;
     EXPECT_EQ(run.count("threw an exception; look for global objects"), 1u) << run.output;
     EXPECT_EQ(run.count("aborting"), 0u) << run.output;
 }
 
-TEST(Libraries, ShareMessagesThatAreInALibraryOfTheirOwn) {
+TEST(Libraries, ShareMessagesOfASeparateLibrary) {
     const auto run = host({"load", SDK_OWN_A, SDK_OWN_B});
     EXPECT_EQ(run.status, 0) << run.output;
 }
@@ -192,7 +193,7 @@ Run command(const std::vector<std::string>& arguments) {
     return run;
 }
 
-// A graph file in a directory, with one component of each library in one module.
+// Writes a graph file with one component of each library in one module.
 std::string graph_of_both(const test::Directory& directory, const std::string& a,
                           const std::string& b) {
     std::ofstream(directory / "graph.yaml")
@@ -203,7 +204,7 @@ std::string graph_of_both(const test::Directory& directory, const std::string& a
     return directory / "graph.yaml";
 }
 
-TEST(Libraries, WithTheCodeOfOneProtoFileAreNamedByValidateAndRun) {
+TEST(Libraries, WithTheCodeOfOneProtoFileAreReportedByValidateAndRun) {
     const test::Directory directory;
     const auto right = command({"validate", graph_of_both(directory, SDK_OWN_A, SDK_OWN_B)});
     EXPECT_EQ(right.status, 0) << right.output;
@@ -273,7 +274,7 @@ TEST(Components, AreCalledWithMissedDeadlinesOfBothEnds) {
     EXPECT_EQ(run.count("disagree"), 0u) << run.output;
 }
 
-TEST(Components, ThatReturnAnErrorAreNamedLikewise) {
+TEST(Components, ThatReturnAnErrorAreReportedWithTopicAndSequence) {
     const auto run = run_graph(pipeline("fail_on: 2"));
     EXPECT_EQ(run.status, 0) << run.output;
     EXPECT_EQ(run.count("component 'lane' failed on sample 3 of 'camera/image': Lane: on_trigger "
@@ -324,7 +325,7 @@ TEST(Components, UnusableLibrariesAreExplained) {
     refused(SDK_DAMAGED_COMPONENTS, {SDK_DAMAGED_COMPONENTS, "class->size = 64", "at least 72"});
 }
 
-TEST(Components, OfLaterReleasesAreUsedAsFarAsTheyAreKnown) {
+TEST(Components, OfLaterReleasesAreUsedWithTheKnownFields) {
     const auto run = host({"describe", SDK_FUTURE_COMPONENTS});
     EXPECT_EQ(run.status, 0) << run.output;
     EXPECT_EQ(run.count(R"("name":"Future")"), 1u) << run.output;
@@ -339,8 +340,9 @@ TEST(Components, BuiltWithOtherProtobufHeadersGetBytes) {
     EXPECT_EQ(run.status, 0) << run.output;
     EXPECT_EQ(run.count("[stranger] detections of frame 5005 came as bytes"), 1u) << run.output;
     EXPECT_EQ(run.count("came as a pointer"), 0u) << run.output;
-    EXPECT_GE(run.count(" by pointer, detections by pointer"), 6u) << "others are not worse off:\n"
-                                                                   << run.output;
+    EXPECT_GE(run.count(" by pointer, detections by pointer"), 6u)
+        << "other components do not get pointers any more:\n"
+        << run.output;
 }
 
 TEST(Components, BuiltWithAnotherObjectAreRefusedWithTheReason) {

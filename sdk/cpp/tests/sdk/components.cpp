@@ -38,7 +38,7 @@ private:
     std::uint64_t frame_ = 0;
 };
 
-/// Looks at images, says what it sees, and throws on some.
+/// Publishes detections for each image, and fails or throws on some images.
 class Lane : public driveline::Component {
 public:
     driveline::Status init() override {
@@ -59,7 +59,7 @@ public:
         auto detections = std::make_unique<Detections2D>();
         detections->mutable_header()->set_frame_index((*image)->header.frame_index +
                                                       image->tail()[0] * 1000U);
-        // The reader of the pointer finds the message's own address in it.
+        // Lets the reader check that it got this object: the message contains its own address.
         detections->mutable_header()->set_frame_id(address(detections.get()));
         if (auto done = detections_.publish(std::move(detections)); !done) return done.error();
         auto plan = std::make_unique<Plan>();
@@ -95,7 +95,7 @@ private:
     bool failed_ = false;
 };
 
-/// Prints what arrives, and what else can be read.
+/// Prints the detections that arrive, and whether an image can be read, too.
 class Sink : public driveline::Component {
 public:
     driveline::Status on_trigger(const driveline::Invocation&) override {
@@ -114,7 +114,7 @@ private:
     driveline::Input<Image> image_{*this, "image"};
 };
 
-/// Says how many copies of the core are in the process.
+/// Prints the number of copies of the core in the process.
 class Census : public driveline::Component {
 public:
     driveline::Status init() override {

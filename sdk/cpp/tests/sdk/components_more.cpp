@@ -12,14 +12,13 @@ struct Late {
 };
 DRIVELINE_PLAIN(Late, "test/Late", missed);
 
-/// A class whose constructor cannot succeed when it is described is refused when the library is
-/// loaded; this one can.
+/// A class without parameters. Loading a library constructs each class once to describe it.
 class Quiet : public driveline::Component {
     driveline::Input<driveline::Bytes> raw_{*this, "raw", driveline::Bytes{"cdr"}, "anything"};
 };
 DRIVELINE_COMPONENT(Quiet, "does nothing");
 
-/// Publishes each 20 ms the number of deadlines that it has missed so far, by its events.
+/// Publishes the number of its missed deadlines, as counted by its events, every 20 ms.
 class LateSource : public driveline::Component {
     driveline::Status on_event(const driveline::PortEvent& event) override {
         if (event.kind != driveline::Event::Kind::deadline_missed || !event.is_output ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages whose conversions take long, and where that time is
-// accounted. A part of the first test library.
+// Messages with slow conversions, to test to which cost that time is added. A part of the first
+// test library.
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace testing_components {
 
 constexpr std::chrono::milliseconds slow{5};
 
-/// What the SDK takes for a generated protobuf message.
+/// Has the shape of a generated protobuf message for the SDK.
 struct Slow {
     std::uint8_t number = 0;
 
@@ -53,7 +53,7 @@ struct driveline::protobuf::Identity<testing_components::Slow> {
 
 namespace testing_components {
 
-/// Publishes slow messages, and subscribes to the results, so that they have to be encoded.
+/// Publishes slow messages, and subscribes to the results so that the relay must encode them.
 class SlowSource : public driveline::Component {
     driveline::Status on_trigger(const driveline::Invocation&) override {
         return out_.publish(Slow{1});
@@ -63,13 +63,13 @@ class SlowSource : public driveline::Component {
     driveline::Input<Slow> back_{*this, "back"};
 };
 
-/// When a call began, and how long its sample had waited.
+/// Start time of a call, and waiting time of its sample.
 struct Call {
     driveline::MonotonicTime start;
     std::chrono::nanoseconds waited;
 };
 
-/// Decodes a message, works, converts something itself, encodes a message; logs each step.
+/// Decodes a message, works, converts a message itself, and encodes a message. Logs each step.
 class SlowRelay : public driveline::Component {
     driveline::Status on_trigger(const driveline::Invocation& invocation) override {
         const auto in = in_.sample();
@@ -96,7 +96,7 @@ class SlowRelay : public driveline::Component {
     driveline::Output<Call> after_{*this, "after"};
 };
 
-/// Holds the age of what the relay published against what the relay did.
+/// Compares the age of the relay's samples with the logged steps of the relay.
 class SlowJudge : public driveline::Component {
     driveline::Status on_trigger(const driveline::Invocation&) override {
         if (const auto call = before_.sample()) judge("before", *call, 2);
@@ -105,7 +105,7 @@ class SlowJudge : public driveline::Component {
         return {};
     }
 
-    // Times are compared with each other, so that it does not matter how long anything took.
+    // Compares times only with each other, so the result does not depend on durations.
     void judge(const char* name, const driveline::Sample<Call>& call, int conversions) {
         const auto origin = call.origin(0).value();
         const auto converted = origin.communication - call->waited;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One message after another through the C++ SDK and over shared
-// memory, both ends on one thread: what an instruction counter looks at, as
-// crates/driveline/examples/data_path.rs is for Rust. `data_path [TURNS [BYTES]]`; domain:
-// DRIVELINE_DOMAIN_DIR.
+// Passes messages through the C++ SDK and shared memory, with both ends on one thread. An
+// instruction counter measures it. The Rust counterpart is crates/driveline/examples/data_path.rs.
+// Usage: data_path [TURNS [BYTES]]; DRIVELINE_DOMAIN_DIR is the domain.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

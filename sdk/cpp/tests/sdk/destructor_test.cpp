@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values whose destructors publish where they were published.
+// Values whose destructors publish on the topic of the value.
 #include <cstdio>
 #include <cstdlib>
 #include <future>
@@ -12,7 +12,7 @@
 
 namespace {
 
-/// Publishes one more of its kind when it goes.
+/// Publishes another value of its type when it is destroyed.
 struct Farewell {
     using Publisher = driveline::Publisher<Farewell>;
 
@@ -26,7 +26,7 @@ struct Farewell {
     const Publisher* publisher;
 };
 
-/// Ends the test program if `work` does not end: a deadlock cannot be ended in any other way.
+/// Ends the test program if `work` does not end. A deadlocked thread cannot be ended otherwise.
 template <class Work>
 void must_end(Work work) {
     std::packaged_task<void()> task(work);
@@ -47,7 +47,7 @@ TEST(Destructors, MayPublishWithoutAReader) {
     EXPECT_EQ(publisher.stats().published, 2u);
 }
 
-TEST(Destructors, MayPublishWhenTheirValueGivesWayToANewerOne) {
+TEST(Destructors, MayPublishWhenTheirValueIsReplaced) {
     const test::Domain domain;
     auto link = test::Link<Farewell>::make(domain);
     must_end([&] {
@@ -58,7 +58,7 @@ TEST(Destructors, MayPublishWhenTheirValueGivesWayToANewerOne) {
     EXPECT_EQ(link.receive().sequence(), 3u);
 }
 
-TEST(Destructors, MayPublishWhenTheReaderGivesTheirValueBack) {
+TEST(Destructors, MayPublishWhenTheReaderReleasesTheirValue) {
     const test::Domain domain;
     auto link = test::Link<Farewell>::make(domain);
     link.publisher.publish(std::make_shared<const Farewell>(&link.publisher)).value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A domain of its own for each test, and waiting for what must come.
+/// A separate domain for each test, and functions that wait for events.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace test {
 
-/// A fresh directory that goes with its owner.
+/// A new directory, which the destructor removes.
 class Directory {
 public:
     Directory() {
@@ -31,17 +31,17 @@ private:
     std::filesystem::path path_;
 };
 
-/// A process with one node in a domain of its own.
+/// A node in its own domain.
 struct Domain {
     Directory directory;
     driveline::Context context = driveline::Context::create("test", directory / "domain").value();
     driveline::Node node = context.node("test").value();
 };
 
-/// Long enough for the slowest machine; nothing takes that long unless it is broken.
+/// Time-out for events. Only a bug takes that long.
 inline constexpr std::chrono::seconds patience{60};
 
-/// Waits until `condition` holds; says whether it ever did.
+/// Waits until `condition` holds. Returns false after the time-out.
 template <class Condition>
 bool eventually(Condition condition) {
     const auto end = std::chrono::steady_clock::now() + patience;
@@ -53,7 +53,7 @@ bool eventually(Condition condition) {
     return true;
 }
 
-/// A publisher and a subscription of one topic that have found each other.
+/// A matched publisher and subscription of one topic.
 template <class T>
 struct Link {
     driveline::Publisher<T> publisher;
@@ -72,7 +72,7 @@ struct Link {
         return link;
     }
 
-    /// The newest sample; there must be one.
+    /// Returns the newest sample, which must exist.
     driveline::Sample<T> receive() {
         auto sample = subscription.receive(patience).value();
         if (!sample) throw std::runtime_error("no sample came");

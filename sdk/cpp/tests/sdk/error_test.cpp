@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wrong use gives an error that says what and where; nothing crashes.
+// Wrong use returns an error with cause and place, and never crashes.
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -14,7 +14,7 @@
 
 namespace other {
 
-// The name of demo::Speed in another program, with another field.
+// The type demo::Speed as another program declares it, with another field.
 struct Speed {
     std::uint64_t time_ns;
     double kilometres_per_hour;
@@ -57,12 +57,12 @@ TEST(Errors, NamesAreChecked) {
     expect(driveline::topic_id("?").error(), DL_ERROR_NAME, {"?"});
 }
 
-TEST(Errors, ADomainDirectoryThatIsAFileIsNamed) {
+TEST(Errors, ADomainDirectoryThatIsAFileIsReported) {
     test::Directory directory;
     const std::string file = directory / "file";
     std::fclose(std::fopen(file.c_str(), "w"));
     auto context = driveline::Context::create("test", file);
-    // Some of it may only be noticed when the first host topic is made.
+    // Some errors may only occur when the first host topic is created.
     const auto error =
         context
             ? context->node("n")->publisher<Image>("t", {.reach = driveline::Reach::host}).error()
@@ -91,7 +91,7 @@ TEST_P(LoanErrors, TooLongAndTooManyAreRefused) {
     auto second = publisher.loan(10).value();
     expect(publisher.loan(10).error(), DL_ERROR_LOANS_OUT, {"'camera'", "2"});
     { const auto dropped = std::move(first); }
-    EXPECT_TRUE(publisher.loan(10)) << "a dropped loan comes back";
+    EXPECT_TRUE(publisher.loan(10)) << "a dropped loan is not returned";
 }
 
 TEST_P(LoanErrors, ALoanIsPublishedOnce) {
@@ -111,7 +111,7 @@ TEST_P(LoanErrors, ALoanBelongsToItsPublisher) {
     auto loan = one.loan(10).value();
     EXPECT_FALSE(two.publish(std::move(loan)));
     EXPECT_EQ(two.stats().published, 0u);
-    EXPECT_TRUE(one.loan(10)) << "the refused loan was given back";
+    EXPECT_TRUE(one.loan(10)) << "the refused loan is not returned";
 }
 
 TEST_P(LoanErrors, AMismatchOfTypesNamesTheFirstFieldThatDiffers) {
@@ -152,7 +152,7 @@ TEST(Errors, AnImageWhoseNumbersDoNotFitItsPixelsIsNotRead) {
            {"sample 1", "20 rows", "need 400", "100 bytes"});
     auto good = link.publisher.loan(10, 10, driveline::Encoding::mono8).value();
     link.publisher.publish(std::move(good)).value();
-    EXPECT_EQ(link.receive()->width, 10u) << "the next one is";
+    EXPECT_EQ(link.receive()->width, 10u) << "the next image is not read";
 }
 
 TEST(Errors, ParametersKeepTheirTypeAndSuggestNames) {
@@ -226,7 +226,7 @@ TEST(CLibrary, NullIsRefusedByName) {
     EXPECT_EQ(dl_component_io_output(nullptr, 0), nullptr);
     EXPECT_EQ(dl_invocation_trigger(nullptr), -1);
     EXPECT_EQ(dl_invocation_sample(nullptr, 0, &sample), DL_ERROR_ARGUMENT);
-    // Dropping nothing is nothing.
+    // Dropping null has no effect.
     dl_context_drop(nullptr);
     dl_context_drop(&context);
     dl_node_drop(&node);
@@ -328,7 +328,7 @@ TEST(CLibrary, SchemasAreChecked) {
     EXPECT_NE(hash("cdr"), hash("json"));
 }
 
-TEST(CLibrary, OptionsOfOtherReleasesAreUnderstoodOrRefused) {
+TEST(CLibrary, OptionsOfOtherReleasesAreAcceptedOrRefused) {
     RawPublisher c;
     dl_publisher* publisher = nullptr;
     struct {
@@ -363,7 +363,7 @@ TEST(CLibrary, OptionsOfOtherReleasesAreUnderstoodOrRefused) {
     EXPECT_NE(std::strstr(dl_last_error(), "reach"), nullptr) << dl_last_error();
 }
 
-/// A struct of the C library as a later release has it.
+/// A struct of the C library as in a later release, with more fields.
 template <class T>
 struct Later {
     T known = driveline::detail::sized<T>();
@@ -376,7 +376,7 @@ struct Later {
     }
 };
 
-TEST(CLibrary, ResultsForOtherReleasesAreFilledAsFarAsTheyAreKnown) {
+TEST(CLibrary, ResultsForOtherReleasesHaveTheKnownFields) {
     RawPublisher c;
     dl_subscription* subscription = nullptr;
     ASSERT_EQ(dl_subscription_new(c.node, "t", c.schema, nullptr, &subscription), DL_OK);
@@ -418,7 +418,7 @@ TEST(CLibrary, ResultsForOtherReleasesAreFilledAsFarAsTheyAreKnown) {
     check(
         Later<dl_event>(), [&](auto* e) { return dl_publisher_poll_event(c.publisher, e); },
         [](const auto& e) { return e.kind == DL_EVENT_MATCHED && e.text_len > 0; });
-    // The refused call has taken no event away.
+    // The refused call has not consumed an event.
     check(
         Later<dl_event>(), [&](auto* e) { return dl_subscription_poll_event(subscription, e); },
         [](const auto& e) { return e.kind == DL_EVENT_MATCHED; });
@@ -433,11 +433,11 @@ TEST(CLibrary, ResultsForOtherReleasesAreFilledAsFarAsTheyAreKnown) {
     dl_subscription_drop(&subscription);
 }
 
-TEST(CLibrary, TextsOfEventsAreTheCallersOwn) {
+TEST(CLibrary, TextsOfEventsBelongToTheCaller) {
     RawPublisher c;
     dl_subscription* subscription = nullptr;
     ASSERT_EQ(dl_subscription_new(c.node, "t", c.schema, nullptr, &subscription), DL_OK);
-    // Two threads ask through one handle, each with memory of its own.
+    // Two threads use one handle, each with its own memory.
     std::array<std::array<char, 256>, 2> texts{};
     std::array<dl_event, 2> events{};
     std::vector<std::thread> threads;
@@ -455,7 +455,7 @@ TEST(CLibrary, TextsOfEventsAreTheCallersOwn) {
     EXPECT_EQ(std::strlen(texts[got].data()), events[got].text_len);
     EXPECT_EQ(events[1 - got].kind, static_cast<std::uint32_t>(DL_EVENT_NONE));
     EXPECT_EQ(events[1 - got].text_len, 0u);
-    // A received text stays valid, whatever is requested later and whichever object is gone.
+    // A received text stays valid after later calls and after the objects are dropped.
     const std::string before = texts[got].data();
     dl_subscription_drop(&subscription);
     auto next = driveline::detail::sized<dl_event>();
@@ -465,7 +465,7 @@ TEST(CLibrary, TextsOfEventsAreTheCallersOwn) {
     EXPECT_EQ(texts[got].data(), before);
 }
 
-TEST(CLibrary, ErrorsAreTheirThreadsOwn) {
+TEST(CLibrary, EachThreadHasItsOwnError) {
     dl_set_last_error("mine");
     std::thread([] {
         EXPECT_STREQ(dl_last_error(), "");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library of a later release, whose tables have become longer; with CLASS_SIZE, one whose table
-// is damaged.
+// A library of a later release, whose tables are longer. With CLASS_SIZE, its table is damaged.
 #include <stdlib.h>
 
 #include <driveline/driveline.h>

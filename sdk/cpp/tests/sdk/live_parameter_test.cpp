@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters that are changed while a component runs.
+// Parameters that change while a component runs.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,13 +13,13 @@ namespace {
 using driveline::Imu;
 using driveline::testing::ComponentTest;
 
-/// Publishes its parameters as it has them.
+/// Publishes the present values of its parameters.
 class Tuned : public driveline::Component {
 public:
     driveline::Status init() override {
         low_.on_change([this](const int& low) -> driveline::Status {
             if (low == 13) return driveline::Error{"13 is unlucky"};
-            // The function is called first.
+            // The callback runs before the value changes.
             if (low_.get() == low) return driveline::Error{"too early"};
             ++changes_;
             return {};
@@ -79,7 +79,7 @@ TEST(LiveParameters, AreChangedWithinTheirRangeAndByTheirCallback) {
     EXPECT_EQ(next(test), 70'104u) << "a refused value leaves everything as it was";
 }
 
-/// Its default is out of its range.
+/// Has a default value out of its range.
 class Mistaken : public driveline::Component {
     driveline::LiveParameter<int> low_{*this, "low", 5, "", {.min = 6.0}};
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another library: gets pointers from the first one, and has a
-// class of a name that the first one has as well.
+// A second library: receives pointers from the first one, and has a class with the same name as one
+// of the first.
 #include <driveline/driveline.hpp>
 #include <driveline/protobuf.hpp>
 

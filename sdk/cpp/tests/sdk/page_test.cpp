@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The code of docs/cpp.md, "Unit tests" and "Point clouds", compiled and run. CMake extracts the
-// blocks; here is what they take for granted.
+// blocks. This file declares the names that they use.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -26,7 +26,7 @@ using driveline::msgs::LaneMarkings;
 
 namespace pcl {
 
-// Look like PCL's.
+// Have the shape of PCL's classes.
 struct alignas(16) PointXYZI {
     union {
         float data[4];
@@ -88,7 +88,7 @@ struct Distance {
     float metres;
 };
 
-/// Measures the distance of the nearest point, and publishes the points once more.
+/// Measures the distance of the nearest point, and publishes the points again.
 class Nearest : public driveline::Component {
     driveline::Input<driveline::PointCloud> input_{*this, "cloud"};
     driveline::Output<driveline::PointCloud> output_{*this, "written"};
@@ -118,7 +118,7 @@ class Nearest : public driveline::Component {
 };
 DRIVELINE_COMPONENT(Nearest);
 
-TEST(Page, CloudsAreReadAndWrittenAsItSays) {
+TEST(Page, CloudsAreReadAndWrittenAsDescribed) {
     auto test = ComponentTest::create("Nearest").value();
     pcl::PointCloud<driveline::PointXyzi> cloud;
     cloud.points = {{3, 4, 0, 1}, {30, 40, 0, 1}};

@@ -90,7 +90,7 @@ TEST_P(AtReach, TrailingArrayHasTheLengthThatWasLoaned) {
     EXPECT_EQ(sample.tail()[599], 599.0F);
 }
 
-TEST_P(AtReach, ImageIsDrawnIntoTheLoanAndLookedAtInPlace) {
+TEST_P(AtReach, ImageIsWrittenIntoTheLoanAndReadInPlace) {
     auto link = test::Link<Image>::make(domain_, options());
     auto header = driveline::Header::make(123, "camera", 9).value();
     auto loan = link.publisher.loan(64, 48, driveline::Encoding::bgr8, header).value();
@@ -100,7 +100,7 @@ TEST_P(AtReach, ImageIsDrawnIntoTheLoanAndLookedAtInPlace) {
     const auto* drawn = canvas.data;
     link.publisher.publish(std::move(loan)).value();
     EXPECT_TRUE(loan.mat().empty())  // NOLINT(bugprone-use-after-move): a moved loan is empty
-        << "the published one is not there to be drawn into";
+        << "the published image can still be written to";
     const auto sample = link.receive();
     const auto seen = sample.mat();
     EXPECT_EQ(seen->size(), cv::Size(64, 48));
@@ -192,7 +192,7 @@ TEST_P(AtReach, MatricesArriveInEachEncodingThatFitsTheirType) {
         << refused.error().message;
 }
 
-// A part of a larger matrix, and rows with padding behind them.
+// A part of a larger matrix, and rows with padding at their end.
 TEST_P(AtReach, MatricesWithGapsBetweenTheirRowsArriveWithoutThem) {
     auto link = test::Link<Image>::make(domain_, options());
     for (const int type : {CV_8UC1, CV_8UC3, CV_16UC1, CV_32FC1}) {
@@ -213,7 +213,7 @@ TEST_P(AtReach, MatricesWithGapsBetweenTheirRowsArriveWithoutThem) {
     }
 }
 
-TEST_P(AtReach, BytesArriveAsTheyAre) {
+TEST_P(AtReach, BytesArriveUnchanged) {
     const driveline::Bytes cdr{"cdr", "std_msgs/String", "string data"};
     auto publisher = domain_.node.publisher("bytes", cdr, options()).value();
     auto subscription = domain_.node.subscription("bytes", cdr, {.reach = GetParam()}).value();
@@ -241,7 +241,7 @@ TEST_P(AtReach, ProtobufMovesAsAPointerInsideTheProcess) {
     EXPECT_EQ(link.publisher.stats().serialised, 0u) << "serialised without a reader outside";
 }
 
-TEST(Objects, MoveAsPointersAndLiveAsLongAsAnybodyHasThem) {
+TEST(Objects, MoveAsPointersAndLiveUntilTheLastReaderReleasesThem) {
     test::Domain domain;
     auto link = test::Link<demo::Plan>::make(domain);
     auto plan = std::make_shared<const demo::Plan>("overtake");
@@ -258,7 +258,7 @@ TEST(Objects, MoveAsPointersAndLiveAsLongAsAnybodyHasThem) {
     }
     link.publisher.publish(demo::Plan("follow")).value();
     EXPECT_EQ(link.receive()->name, "follow");
-    EXPECT_TRUE(watch.expired()) << "the first plan has no owner any more";
+    EXPECT_TRUE(watch.expired()) << "the first plan still has an owner";
 }
 
 TEST(Objects, OneSampleServesManySubscriptionsWithoutCopies) {

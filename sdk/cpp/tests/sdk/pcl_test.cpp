@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clouds of the real PCL in and out, where its headers are installed. `cloud_test.cpp` has a class
-// that looks like PCL's, for all machines.
+// Conversion of clouds of the real PCL, if its headers are installed. For other machines,
+// `cloud_test.cpp` has a class with the shape of PCL's.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -27,7 +27,7 @@ std::string fields_of(const driveline::CloudView& cloud) {
 }
 
 /// Publishes a cloud of `P`, copies it back, compares all fields, and returns their names and
-/// offsets. `set` gives a point its values by number.
+/// offsets. `set` fills a point from its number.
 template <class P, class F>
 std::string out_and_in(const F& set) {
     const test::Domain domain;
@@ -63,7 +63,7 @@ std::string out_and_in(const F& set) {
                 << driveline::plain::fixed_text(field.name) << " of point " << i;
         }
     }
-    // A reader with another type takes the coordinates.
+    // A reader with another point type receives the coordinates.
     pcl::PointCloud<pcl::PointXYZ> places;
     EXPECT_TRUE(driveline::copy(sample.cloud(), places));
     EXPECT_EQ(places[5].x, 5);
@@ -87,7 +87,7 @@ TEST(Pcl, Colours) {
         point.r = static_cast<std::uint8_t>(i), point.g = 2, point.b = 3, point.a = 255;
     };
     EXPECT_EQ(out_and_in<pcl::PointXYZRGB>(colour), "x@0 y@4 z@8 rgb@16 ");
-    // One field, though the type has both members: PCL reads either name as the other.
+    // One field, although the type has both members: PCL treats the two names as the same.
     EXPECT_EQ(out_and_in<pcl::PointXYZRGBA>(colour), "x@0 y@4 z@8 rgb@16 ");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other process of the tests: publishes at host reach until its standard input ends.
+// The second process of the tests: publishes at host reach until its standard input ends.
 // Usage: sdk_peer DOMAIN_DIRECTORY plain|protobuf|bytes|die
 #include <chrono>
 #include <cstdio>
@@ -36,7 +36,7 @@ void publish(const driveline::Node& node, const std::string& what) {
             auto loan = publisher.loan(640, 480, driveline::Encoding::mono8, header).value();
             std::memset(loan.tail().data(), static_cast<int>(frame % 256), loan.tail().size());
             publisher.publish(std::move(loan)).value();
-            // Not before a reader has received something of it.
+            // Waits until a reader has received a sample.
             if (what == "die" && publisher.matched() > 0 && ++seen == 20) _exit(3);
         }
     } else if (what == "protobuf") {
@@ -48,7 +48,7 @@ void publish(const driveline::Node& node, const std::string& what) {
             publisher.publish(std::move(message)).value();
         }
     } else if (what == "bytes") {
-        // Claims to be a Detections2D, and is not.
+        // Declared as Detections2D, but with other bytes.
         dl_schema* schema = nullptr;
         const auto& definition = driveline::protobuf::definition<driveline::msgs::Detections2D>();
         dl_schema_new(DL_KIND_PROTOBUF, "driveline.msgs.Detections2D", nullptr, definition.c_str(),

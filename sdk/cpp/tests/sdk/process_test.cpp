@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two processes.
+// Communication between two processes.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -55,14 +55,14 @@ TEST(TwoProcesses, ProtobufComesAsBytesAndIsParsed) {
         const auto sample = subscription.receive(test::patience).value();
         ASSERT_TRUE(sample) << "nothing came";
         EXPECT_EQ((*sample)->header().frame_id(), "peer");
-        // Nothing is serialised before there is a reader; from then on everything is.
+        // Without a reader, nothing is serialised. With a reader, every message is.
         const auto before = (*sample)->header().frame_index() + 1 - sample->sequence();
         EXPECT_EQ(before, unserialised.value_or(before));
         unserialised = before;
     }
 }
 
-TEST(TwoProcesses, BytesThatAreNoMessageAreAnErrorAndNotTheEnd) {
+TEST(TwoProcesses, BytesThatAreNoMessageAreAnErrorAndReadingContinues) {
     test::Domain domain;
     auto subscription = domain.node.subscription<Detections2D>("topic", host).value();
     test::Child peer({SDK_PEER, domain.directory / "domain", "bytes"});
@@ -96,13 +96,13 @@ TEST(TwoProcesses, APublisherThatDiesLeavesItsLastSampleAndIsReplaced) {
     EXPECT_LT((*sample)->header.frame_index + 1, 1'000'000u);
 }
 
-/// Ends a child of `fork` with what `look` returns, and says how it ended: its code, or minus the
-/// signal.
-template <class Look>
-int in_child(Look look) {
+/// Runs `work` in a forked child, which exits with its result. Returns the exit status of the
+/// child, or the negative number of the signal that ended it.
+template <class Work>
+int in_child(Work work) {
     const pid_t pid = fork();
-    // Nothing of the test harness runs in the child.
-    if (pid == 0) _exit(look());
+    // _exit(): the child must not run the exit handlers of the test program.
+    if (pid == 0) _exit(work());
     int status = 0;
     waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
@@ -128,8 +128,8 @@ TEST(AForkedChild, ReadsZerosWhereItsParentHoldsSamplesAndLoans) {
         return zeros ? 0 : 4;
     });
     EXPECT_EQ(code, 0)
-        << "2: published there, 3: read there, 4: no zeros, negative: ended by that signal";
-    // The parent has lost nothing.
+        << "in the child: 2: published, 3: read, 4: no zeros, negative: ended by this signal";
+    // Sample and loan of the parent are unchanged.
     EXPECT_EQ(sample->tail()[0], 7);
     ASSERT_TRUE(link.publisher.publish(std::move(next)));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order, loss, waiting, holding, and what a sample says about itself.
+// Order, loss, waiting, held samples, and metadata of samples.
 #include <atomic>
 #include <thread>
 
@@ -61,7 +61,7 @@ TEST_P(Reading, TakeGoesInOrder) {
     EXPECT_FALSE(link.subscription.take().value());
 }
 
-TEST_P(Reading, HoldingIsBoundedAndNothingIsLostByTheRefusal) {
+TEST_P(Reading, HeldSamplesAreBoundedAndARefusalLosesNothing) {
     auto link = this->link(8, 2);
     for (std::uint64_t i = 1; i <= 3; ++i) link.publisher.publish(imu(i)).value();
     auto first = link.subscription.take().value();
@@ -90,7 +90,7 @@ TEST_P(Reading, SamplesOutliveEverythingElse) {
     EXPECT_EQ((*kept)->header.frame_index, 77u);
 }
 
-TEST_P(Reading, WaitWakesWhenSomethingIsPublishedAndGivesUpWhenNothingIs) {
+TEST_P(Reading, WaitReturnsWhenASampleIsPublishedOrAfterTheTimeOut) {
     auto link = this->link(1);
     EXPECT_FALSE(link.subscription.wait(std::chrono::milliseconds(1)).value());
     EXPECT_FALSE(link.subscription.receive(std::chrono::milliseconds(0)).value());
@@ -103,7 +103,7 @@ TEST_P(Reading, WaitWakesWhenSomethingIsPublishedAndGivesUpWhenNothingIs) {
     }
 }
 
-TEST_P(Reading, ReceivingGoesOnWhenOnlyAnExpiredSampleWaits) {
+TEST_P(Reading, ReceivingContinuesWhenOnlyAnExpiredSampleWaits) {
     const driveline::Qos qos{.depth = 1, .lifespan_ms = 1};
     auto link = test::Link<Imu>::make(domain_, {.reach = GetParam(), .qos = qos}, {.qos = qos});
     link.publisher.publish(imu(1)).value();
@@ -112,7 +112,7 @@ TEST_P(Reading, ReceivingGoesOnWhenOnlyAnExpiredSampleWaits) {
     std::atomic<bool> begun = false;
     std::atomic<bool> received = false;
     std::thread sender([&] {
-        // Again and again: on a busy machine a sample may expire before the receiver runs.
+        // Repeated, because on a busy machine a sample may expire before the receiver runs.
         while (!begun) std::this_thread::yield();
         while (!received) {
             link.publisher.publish(imu(2)).value();
@@ -124,8 +124,7 @@ TEST_P(Reading, ReceivingGoesOnWhenOnlyAnExpiredSampleWaits) {
     received = true;
     sender.join();
     ASSERT_TRUE(sample) << sample.error().message;
-    ASSERT_TRUE(*sample)
-        << "returned before its time was over, because of a sample that cannot be read";
+    ASSERT_TRUE(*sample) << "returned before the time-out, because of a sample that cannot be read";
     EXPECT_EQ((**sample)->header.frame_index, 2u);
     // A sample that was published before the first read may have replaced it.
     const auto stats = link.subscription.stats();
@@ -155,7 +154,7 @@ TEST_P(Reading, LateSubscriptionsGetHistoryIfTheTopicKeepsIt) {
     EXPECT_EQ((*subscription.take().value())->header.frame_index, 3u);
 }
 
-TEST_P(Reading, ASourceSaysWhenItsDataWasMeasured) {
+TEST_P(Reading, SamplesHaveTheMeasurementTimeOfTheirSource) {
     auto link = this->link(1);
     auto loan = link.publisher.loan().value();
     loan.head() = imu(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services: answers in place, messages and objects, refusals, time-outs, and ends that go.
+// Services: responses in place, messages and objects, refusals, time-outs, and departing ends.
 #include <algorithm>
 #include <numeric>
 #include <thread>
@@ -58,8 +58,8 @@ protected:
     test::Domain domain_;
 };
 
-/// Answers so many requests on a thread of its own. It joins by itself: a test that throws prints
-/// its text.
+/// Answers a number of requests on a new thread. The destructor of the returned object joins the
+/// thread, so that a test that throws still prints its error.
 template <class Request, class Response, class Answer>
 std::jthread serve(driveline::Service<Request, Response>& service, int requests, Answer answer) {
     return std::jthread([&service, requests, answer] {
@@ -149,7 +149,7 @@ TEST_P(Services, MessagesAreRequestsAndResponses) {
     serving.join();
 }
 
-/// As a service of ROS 2 is called; of its bytes Driveline knows nothing.
+/// Like a service of ROS 2. Driveline does not interpret the bytes.
 TEST_P(Services, BytesAreRequestsAndResponses) {
     const driveline::Bytes request{"cdr", "demo/srv/Echo_Request", "uint8[] data"};
     const driveline::Bytes response{"cdr", "demo/srv/Echo_Response", "uint8[] data"};
@@ -193,7 +193,7 @@ TEST_P(Services, BytesAreRequestsAndResponses) {
     EXPECT_EQ(stranger.call(one, test::patience).error().status, DL_ERROR_NO_SERVER);
 }
 
-TEST_P(Services, WithoutAnAnswerTheClientKnowsWhy) {
+TEST_P(Services, WithoutAnAnswerTheErrorHasTheReason) {
     auto lonely = domain_.node.client<TileRequest, Sum>("map/tile", {.reach = GetParam()}).value();
     // time: there is none, so only the time-out ends it
     EXPECT_FALSE(lonely.wait_for_server(1ms).value());
@@ -220,7 +220,7 @@ TEST_P(Services, WithoutAnAnswerTheClientKnowsWhy) {
     EXPECT_EQ(again.error().status, DL_ERROR_ENDPOINT);
 }
 
-TEST_P(Services, AServerThatGoesIsNoticedAndWhetherItHadTheRequest) {
+TEST_P(Services, TheEndOfAServerIsReportedWithTheStateOfTheRequest) {
     auto service =
         std::make_unique<driveline::Service<TileRequest, Sum>>(this->service<TileRequest, Sum>());
     auto client = this->client<TileRequest, Sum>();

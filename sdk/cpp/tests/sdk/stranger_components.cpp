@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that was built with other headers than the first
-// one: of protobuf, and of what the two exchange as an object.
+// A library with other headers than the first one: those of protobuf, and those of the type that
+// both exchange as an object.
 #include "driveline/msgs/detections_2d.pb.h"
 
 #undef GOOGLE_PROTOBUF_VERSION
@@ -11,7 +11,7 @@
 
 namespace testing_components {
 
-/// The first library's has no second member.
+/// In the first library, this type has no second member.
 struct Plan {
     std::string own_address;
     double speed = 0;
@@ -24,7 +24,7 @@ public:
         if (!detections) return {};
         const auto kept = detections->shared();
         if (!kept) return kept.error();
-        // The publisher wrote its own address into the message.
+        // The publisher wrote the address of the message into it.
         const bool same =
             (*kept)->header().frame_id().find(address(&**detections)) != std::string::npos;
         log_info("detections of frame ", (*kept)->header().frame_index(),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit tests of components: `driveline/testing.hpp`, with
-// components of this program and of a library.
+// Tests of `driveline/testing.hpp`, with components of this program and of a library.
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -24,7 +23,7 @@ using testing_components::Plan;
 
 const driveline::Bytes note{"json"};
 
-/// Passes on what it gets, and says when.
+/// Publishes its inputs again, and the times of its ticks.
 class Echo : public driveline::Component {
 public:
     driveline::Status init() override {
@@ -83,7 +82,7 @@ private:
 };
 DRIVELINE_COMPONENT(Echo, "passes on what it gets");
 
-/// Publishes at times of its own: 5 ms, then 1, 40 and 2 ms apart, then on the grid of its period.
+/// Sets its own tick times: 5 ms, then 1, 40 and 2 ms apart, then by its period.
 class Irregular : public driveline::Component {
     driveline::Output<Imu> imus_{*this, "imus"};
     driveline::Timer timer_{*this, milliseconds(5),
@@ -101,7 +100,7 @@ class Irregular : public driveline::Component {
     }
 };
 
-/// Has numbers that its types bound.
+/// Has parameters with narrow integer types.
 class Narrow : public driveline::Component {
     driveline::Input<Imu> imu_{*this, "imu"};
     driveline::Parameter<std::uint32_t> skip_{*this, "skip", 0};
@@ -127,7 +126,7 @@ TEST(ComponentTesting, PassesEveryKindOfPayloadInAndOut) {
     auto test = ComponentTest::of<Echo>({.parameters = {{"text", text}}}).value();
 
     test.feed("imu", imu(1)).value();
-    EXPECT_FALSE(test.take<Imu>("imus").value()) << "nothing runs before run()";
+    EXPECT_FALSE(test.take<Imu>("imus").value()) << "the component ran before run()";
     EXPECT_EQ(test.run().value(), 1u);
     EXPECT_EQ((*test.take<Imu>("imus").value())->header.frame_index, 1u);
     EXPECT_FALSE(test.take<Imu>("imus").value());
@@ -167,7 +166,7 @@ TEST(ComponentTesting, MovesTheTimeOfTheComponentAndOfTheSdk) {
         EXPECT_EQ(ticks[i]->header.frame_index, 30 * (i + 1));
         EXPECT_EQ(ticks[i].header().publish_time, before + milliseconds(30) * (i + 1));
     }
-    EXPECT_NE(driveline::now(), test.now()) << "the test itself has the system's clock";
+    EXPECT_NE(driveline::now(), test.now()) << "the test does not use the system's clock";
     {
         const auto time = test.time();
         EXPECT_EQ(driveline::now(), test.now());
@@ -189,7 +188,7 @@ TEST(ComponentTesting, TimersTickAtTimesThatTheComponentSets) {
     EXPECT_EQ(times, (std::vector<std::int64_t>{5, 6, 46, 48, 53, 58}));
 }
 
-TEST(ComponentTesting, TriggersAndQosAreThoseOfAGraph) {
+TEST(ComponentTesting, TriggersAndQosBehaveAsInAGraph) {
     auto test = ComponentTest::of<Echo>(
                     {.trigger = "{kind: any, on: [imu]}", .inputs = {{"imu", "{qos: {depth: 2}}"}}})
                     .value();
@@ -198,10 +197,10 @@ TEST(ComponentTesting, TriggersAndQosAreThoseOfAGraph) {
     EXPECT_EQ(test.missed("imu").value(), 3u);
     EXPECT_EQ(test.outputs<Imu>("imus").value().size(), 2u);
     test.feed("plan", Plan{}).value();
-    EXPECT_EQ(test.run().value(), 0u) << "does not trigger";
+    EXPECT_EQ(test.run().value(), 0u) << "this input triggers";
 }
 
-TEST(ComponentTesting, FailuresAreErrorsOfTheStepAndTheComponentStaysInService) {
+TEST(ComponentTesting, FailuresAreErrorsOfTheStepAndTheComponentContinues) {
     auto test = ComponentTest::create("Echo", {.inputs = {{"imu", "{qos: {depth: 4}}"}}}).value();
     for (const std::uint64_t i : {7, 8, 1}) test.feed("imu", imu(i)).value();
     const auto failed = test.run();
@@ -214,12 +213,12 @@ TEST(ComponentTesting, FailuresAreErrorsOfTheStepAndTheComponentStaysInService) 
     EXPECT_EQ(test.outputs<Imu>("imus").value().size(), 1u);
     test.shutdown().value();
     test.shutdown().value();
-    EXPECT_EQ(test.outputs<Imu>("imus").value().size(), 1u) << "published by shutdown";
+    EXPECT_EQ(test.outputs<Imu>("imus").value().size(), 1u) << "shutdown did not publish";
     const auto moved = std::move(test);
     EXPECT_EQ(moved.missed("imu").value(), 0u);
 }
 
-TEST(ComponentTesting, MistakesSayWhatIsPossible) {
+TEST(ComponentTesting, ErrorsNameTheValidChoices) {
     const auto has = [](const std::string& text, const char* words) {
         EXPECT_NE(text.find(words), std::string::npos) << text;
     };
@@ -252,7 +251,7 @@ TEST(ComponentTesting, MistakesSayWhatIsPossible) {
     has(failure(test.loan<Image>("image", 4000U, 2000U, driveline::Encoding::bgr8)), "2097152");
 }
 
-TEST(ComponentTesting, ClassesOfALibraryAreTestedToo) {
+TEST(ComponentTesting, TestsClassesOfALibrary) {
     auto test = ComponentTest::load(
                     SDK_COMPONENTS, "Camera",
                     {.parameters = {{"count", 3}}, .trigger = "{kind: timer, period_ms: 10}"})

@@ -112,7 +112,7 @@ fn prefix(job: &Job) -> String {
     format!("drv{:08x}_", hasher.finish() as u32)
 }
 
-fn say<E: std::fmt::Debug>(what: &'static str) -> impl FnOnce(E) -> anyhow::Error {
+fn failed<E: std::fmt::Debug>(what: &'static str) -> impl FnOnce(E) -> anyhow::Error {
     move |e| anyhow!("{what}: {e:?}")
 }
 
@@ -121,7 +121,7 @@ fn say<E: std::fmt::Debug>(what: &'static str) -> impl FnOnce(E) -> anyhow::Erro
 fn sleep(listener: &Listener<Ipc>, longest: Duration) -> Result<()> {
     match listener.timed_wait(|_| (), longest) {
         Ok(_) | Err(ListenerWaitError::InterruptSignal) => Ok(()),
-        Err(e) => Err(say("cannot wait")(e)),
+        Err(e) => Err(failed("cannot wait")(e)),
     }
 }
 
@@ -130,8 +130,8 @@ impl Ends {
         let node = NodeBuilder::new()
             .config(&self.config)
             .create::<Ipc>()
-            .map_err(say("cannot make a node"))?;
-        let name: ServiceName = topic.try_into().map_err(say("the topic is no service name"))?;
+            .map_err(failed("cannot make a node"))?;
+        let name: ServiceName = topic.try_into().map_err(failed("the topic is no service name"))?;
         let readers = if topic.ends_with("/pong") { 1 } else { job.subscribers.max(1) };
         let data = node
             .service_builder(&name)
@@ -144,7 +144,7 @@ impl Ends {
             .subscriber_max_borrowed_samples(2)
             .history_size(0)
             .open_or_create()
-            .map_err(say("cannot open the publish-subscribe service"))?;
+            .map_err(failed("cannot open the publish-subscribe service"))?;
         let event = match job.wait {
             Wait::Block => Some(
                 node.service_builder(&name)
@@ -153,7 +153,7 @@ impl Ends {
                     .max_listeners(readers)
                     .max_nodes(readers + 1)
                     .open_or_create()
-                    .map_err(say("cannot open the event service"))?,
+                    .map_err(failed("cannot open the event service"))?,
             ),
             Wait::Spin => None,
             Wait::SpinThenBlock(_) => bail!("this peer does not spin before it sleeps"),
@@ -177,7 +177,7 @@ impl Middleware for Ends {
         // Names of sockets are limited in length, so the default root is kept.
         let prefix = prefix(job);
         config.global.prefix =
-            prefix.as_str().try_into().map_err(say("the prefix is no file name"))?;
+            prefix.as_str().try_into().map_err(failed("the prefix is no file name"))?;
         Ok(Self { config })
     }
 
@@ -202,11 +202,11 @@ impl Middleware for Ends {
         let services = self.services(job, topic)?;
         let builder =
             services.data.publisher_builder().max_loaned_samples(1).initial_max_slice_len(job.size);
-        let publisher = builder.create().map_err(say("cannot make the publisher"))?;
+        let publisher = builder.create().map_err(failed("cannot make the publisher"))?;
         let notifier = match &services.event {
-            Some(event) => {
-                Some(event.notifier_builder().create().map_err(say("cannot make the notifier"))?)
-            }
+            Some(event) => Some(
+                event.notifier_builder().create().map_err(failed("cannot make the notifier"))?,
+            ),
             None => None,
         };
         Ok(Out { publisher, notifier, published: 0, size: job.size, services })
@@ -215,13 +215,13 @@ impl Middleware for Ends {
     fn receiver(&self, job: &Job, topic: &str) -> Result<In> {
         let services = self.services(job, topic)?;
         let listener = match &services.event {
-            Some(event) => {
-                Some(event.listener_builder().create().map_err(say("cannot make the listener"))?)
-            }
+            Some(event) => Some(
+                event.listener_builder().create().map_err(failed("cannot make the listener"))?,
+            ),
             None => None,
         };
         let builder = services.data.subscriber_builder().buffer_size(job.depth as usize);
-        let subscriber = builder.create().map_err(say("cannot make the subscriber"))?;
+        let subscriber = builder.create().map_err(failed("cannot make the subscriber"))?;
         Ok(In { subscriber, listener, last: 0, services })
     }
 }
@@ -328,7 +328,7 @@ impl Receiver for In {
         let start = Instant::now();
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
-                if self.subscriber.has_samples().map_err(say("cannot look for samples"))? {
+                if self.subscriber.has_samples().map_err(failed("cannot poll for samples"))? {
                     return Ok(());
                 }
                 match &self.listener {
@@ -350,7 +350,7 @@ impl Receiver for In {
 
     #[inline]
     fn take(&mut self) -> Result<Option<Taken>> {
-        let Some(sample) = self.subscriber.receive().map_err(say("cannot receive"))? else {
+        let Some(sample) = self.subscriber.receive().map_err(failed("cannot receive"))? else {
             return Ok(None);
         };
         let head =
@@ -368,12 +368,12 @@ impl StageReceiver for In {
         if limit.is_zero() {
             // Notifications of an input without a sleeping reader must not pile up.
             if let Some(listener) = &self.listener {
-                listener.try_wait(|_| ()).map_err(say("cannot look for notices"))?;
+                listener.try_wait(|_| ()).map_err(failed("cannot poll for notifications"))?;
             }
             return Ok(());
         }
         let start = Instant::now();
-        while !self.subscriber.has_samples().map_err(say("cannot look for samples"))? {
+        while !self.subscriber.has_samples().map_err(failed("cannot poll for samples"))? {
             let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero())
             else {
                 break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A loaded work of `lab/peers/work/work.h`. The unsafe code here calls a foreign library: it
-//! cannot be checked that the library does what that header says.
+//! A loaded work of `lab/peers/work/work.h`. The unsafe code here calls a foreign library.
+//! No check can prove that the library behaves as that header requires.
 
 use anyhow::{Context, Result, bail, ensure};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -99,7 +99,7 @@ impl Work {
         );
         let parameters = CString::new(parameters).context("the parameters contain a zero byte")?;
         let mut error = Sentence::default();
-        // SAFETY: `parameters` ends with a zero byte, and the buffer is as long as is said.
+        // SAFETY: `parameters` ends with a zero byte, and the buffer has the stated length.
         let object = unsafe { create(parameters.as_ptr(), error.place(), ERROR) };
         let Some(object) = NonNull::new(object) else {
             bail!("the work {name} cannot be made: {}", error.text())
@@ -132,8 +132,8 @@ impl Work {
         };
         let mut error = Sentence::default();
         // SAFETY: the object is alive until `self` is dropped, and calls come one after the other
-        // (`&mut self`). All pointers are to memory that is borrowed for this call and as long as
-        // is said; the inputs are only read.
+        // (`&mut self`). All pointers are to memory that is borrowed for this call and has the
+        // stated length; the inputs are only read.
         let result =
             unsafe { (self.process)(self.object.as_ptr(), &raw mut call, error.place(), ERROR) };
         match result {
@@ -151,7 +151,7 @@ impl Work {
     /// Returns the results of the work as a JSON object.
     pub(crate) fn report(&mut self) -> Result<String> {
         let mut text = vec![0u8; REPORT];
-        // SAFETY: as in `process`; the buffer is as long as is said.
+        // SAFETY: as in `process`; the buffer has the stated length.
         let length =
             unsafe { (self.report)(self.object.as_ptr(), text.as_mut_ptr().cast(), REPORT) };
         ensure!(
