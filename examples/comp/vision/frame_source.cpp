@@ -7,7 +7,9 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <future>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -459,6 +461,10 @@ public:
             }
             status = source_->next(bgr);
         }
+        if (status == FrameStatus::frame) {
+            ++frames_;
+            open_ahead();
+        }
         if (const auto time = source_->frame_time_ns(); status == FrameStatus::frame && time) {
             const std::int64_t now = pass_start_ns_ + *time;
             if (now > time_ns_) {
@@ -470,9 +476,24 @@ public:
     }
 
 private:
+    // Opening a video takes longer than a frame lasts. In the last second of a pass, a thread opens
+    // it for the next pass.
+    void open_ahead() {
+        const auto count = source_->frame_count();
+        if (ahead_.valid() || !source_->frame_time_ns() || !count ||
+            *count - frames_ > std::llround(source_->fps())) {
+            return;
+        }
+        try {
+            ahead_ = std::async(std::launch::async, [this] { return open_once(spec_, options_); });
+        } catch (const std::system_error&) {
+            // Without a thread, reopen() opens it.
+        }
+    }
+
     bool reopen() {
         try {
-            auto source = open_once(spec_, options_);
+            auto source = ahead_.valid() ? ahead_.get() : open_once(spec_, options_);
             if (source->size() != source_->size()) {
                 error_ = spec_ + ": began with " + describe(source_->size()) + ", now it has " +
                          describe(source->size()) + "; do not replace it during the run";
@@ -484,6 +505,7 @@ private:
             return false;
         }
         pass_start_ns_ = time_ns_ + gap_ns_;
+        frames_ = 0;
         return true;
     }
 
@@ -494,6 +516,9 @@ private:
     std::int64_t pass_start_ns_ = 0;
     std::int64_t time_ns_ = 0;  // of the newest frame, over all passes
     std::int64_t gap_ns_;       // between the newest two frames
+    std::int64_t frames_ = 0;   // of this pass
+    // The last member: its destructor waits for the thread, which reads the others.
+    std::future<std::unique_ptr<FrameSource>> ahead_;
 };
 
 }  // namespace

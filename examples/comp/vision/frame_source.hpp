@@ -69,7 +69,8 @@ protected:
 //                     that it has in the file
 //
 // With options.loop, frame times continue after the end of a pass: the next frame follows after the
-// gap between the last two frames. If the source cannot be opened again, next() fails once and then
+// gap between the last two frames. A thread of its own opens a video again during the last second
+// of a pass. If the source cannot be opened again, next() fails once and then
 // returns the end. The option does not change endless sources and devices.
 //
 // Throws VisionError if the source cannot be opened or has no frame. The text names the source and
