@@ -5,11 +5,11 @@
 //!
 //! Run it on a quiet machine: `cargo bench -p driveline-gateway-ros2 --features engine --bench
 //! added_latency`. ROUNDS= (default 5) and SECONDS= of each run (default 6) set the length; LOAD=
-//! selects loads whose name begins so. `LOAD=W ROUNDS=1 SECONDS=60` is a minute of the camera in
-//! each direction.
+//! selects loads whose name begins with its value. `LOAD=W ROUNDS=1 SECONDS=60` measures the camera
+//! for a minute in each direction.
 //!
 //! Lost samples are printed with the gateway's counts by reason. Exit status 1: a sample was lost.
-//! A line with UNCOUNTED: means that no count includes it.
+//! A line with UNCOUNTED: gives the number of lost samples that no count includes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -182,8 +182,8 @@ impl Rig {
         gateway
     }
 
-    /// Returns the samples that the gateway has dropped, by reason; without the reasons that are no
-    /// losses.
+    /// Returns the samples that the gateway has dropped, by reason. Reasons that do not mean a loss
+    /// are omitted.
     fn dropped(&self) -> BTreeMap<String, u64> {
         let answers = ask(&self.dir.path().join("domain"), PATIENCE).unwrap();
         let report = answers.into_iter().find_map(|answer| match answer {
@@ -288,7 +288,7 @@ impl Rig {
             assert!(Instant::now() < end, "the gateway does not subscribe");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // DDS has to match too; samples written before reach no reader.
+        // DDS has to match too; samples written before the match reach no reader.
         std::thread::sleep(Duration::from_secs(2));
         let mut due = Instant::now();
         for n in 0..count {

@@ -3,8 +3,9 @@
 //! the time on the topic `/clock`.
 //!
 //! Driveline's times are on `CLOCK_MONOTONIC`. The last message on `/clock` gives the offset of the
-//! simulation's clock; between two messages that clock is assumed to run as fast as this host's. So
-//! an age is in simulated time at the moment when a sample crosses the gateway.
+//! simulation's clock. Between two messages, the gateway assumes that the simulation's clock runs
+//! as fast as this host's. So the age of a sample is in simulated time when the sample crosses the
+//! gateway.
 
 use driveline_rosidl::cdr::{CdrError, Decoder};
 use driveline_types::MonotonicNs;

@@ -13,7 +13,7 @@ pub const GRAPH_TYPE: &str = "rmw_dds_common::msg::dds_::ParticipantEntitiesInfo
 /// USER_DATA of a participant.
 pub const PARTICIPANT_USER_DATA: &str = "enclave=/;";
 
-/// Key that marks an endpoint as one of a gateway.
+/// Key in the USER_DATA of each endpoint of a gateway.
 const MARK: &str = "driveline";
 const TYPE_HASH: &str = "typehash";
 const SESSION: &str = "zenoh";
@@ -34,8 +34,8 @@ pub fn endpoint_user_data(hash: Option<TypeHash>, release: Release) -> String {
     }
 }
 
-/// Returns the USER_DATA of a gateway's writer of [`GRAPH_TOPIC`], one for each participant.
-/// `session`: the gateway's Zenoh id in hexadecimal, if it uses Zenoh as well.
+/// Returns the USER_DATA of a gateway's writer of [`GRAPH_TOPIC`]. Each participant of a gateway
+/// has one such writer. `session`: the gateway's Zenoh id in hexadecimal, if it uses Zenoh as well.
 #[must_use]
 pub fn graph_user_data(session: Option<&str>) -> String {
     session.map_or_else(|| format!("{MARK}=1;"), |id| format!("{MARK}=1;{SESSION}={id};"))
@@ -306,7 +306,7 @@ mod tests {
             for release in [Release::Jazzy, Release::Humble] {
                 let mut bytes = info.encode(release).unwrap();
                 let read = ParticipantInfo::decode(&bytes);
-                // A sample of Humble without nodes can read as one of Jazzy with arbitrary nodes,
+                // A Humble sample without nodes can be read as a Jazzy sample with arbitrary nodes,
                 // but not the other way round.
                 if release == Release::Jazzy || !info.nodes.is_empty() {
                     prop_assert_eq!(read.as_ref(), Some(&info));

@@ -4,16 +4,16 @@
 //! services that one side calls on the other (`docs/protocols/ros2-services.md`).
 //!
 //! Without the feature `engine` this crate has the parts that need neither DDS nor Zenoh: names,
-//! QoS and reasons for no match, discovery data of nodes and gateways, and the conversion of
-//! samples.
+//! QoS and the reasons why endpoints do not match, discovery data of nodes and gateways, and the
+//! conversion of samples.
 //!
 //! Not here: definitions of ROS 2 types and CDR (`driveline-rosidl`), graph files and rules
 //! (`driveline-runtime`), actions.
 //!
-//! The example has both ends of a ROS 2 service in Driveline. With the rule
-//! `{service: /math/add, type: demo_srvs/srv/Add, server: driveline}` under `ros2: services:`,
-//! ROS 2 nodes call this server. With `server: ros` a ROS 2 node is the server, and the client
-//! below does not change:
+//! In the example, both the server and the client of a service are in Driveline. With the rule
+//! `{service: /math/add, type: demo_srvs/srv/Add, server: driveline}` under `ros2: services:`, ROS
+//! 2 nodes call this server. With `server: ros`, a ROS 2 node is the server, and the client below
+//! does not change:
 //!
 //! ```
 //! use driveline::{

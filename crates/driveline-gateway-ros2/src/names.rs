@@ -101,8 +101,8 @@ fn token(text: &str) -> String {
     out
 }
 
-/// Returns the name under which nodes of the other profile (DDS or Zenoh) see a ROS 2 node. An
-/// unknown or invalid name is replaced by one made of the writer's id.
+/// Returns the name under which nodes of the other profile (DDS or Zenoh) see a ROS 2 node. If the
+/// name is unknown or invalid, a name made of the writer's id replaces it.
 #[must_use]
 pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
     let permitted = |namespace: &str| {

@@ -190,7 +190,7 @@ fn durability(of: driveline_types::Durability) -> DurabilityKind {
 /// does. A lease is not: the writer's liveliness is known here only when DDS or Zenoh reports it.
 #[must_use]
 pub fn of_writer(offered: &EndpointQos, class: ReaderClass, depth: u32) -> Qos {
-    // Rounded up to whole milliseconds: no more is offered than the writer offers.
+    // Rounded up to whole milliseconds, so that the publisher does not offer more than the writer.
     let ms = |time: Duration| {
         u32::try_from(time.as_nanos().div_ceil(1_000_000)).ok().map(|ms| ms.max(1))
     };

@@ -126,12 +126,12 @@ fn order([high, low, ..]: [u8; HEADER_LEN]) -> Result<ByteOrder, HeadError> {
     }
 }
 
-/// End of a service.
+/// Role of one end of a service: client or server. An end has two endpoints, a writer and a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// End that sends requests.
+    /// Sends requests.
     Client,
-    /// End that sends responses.
+    /// Sends responses.
     Server,
 }
 
@@ -143,8 +143,8 @@ impl Role {
         }
     }
 
-    /// Returns the USER_DATA of both endpoints of an end of this gateway. `id` is unique to the
-    /// end; it shows other nodes that its two endpoints belong together.
+    /// Returns the USER_DATA for both endpoints of a client or server of this gateway. `id` is
+    /// unique to the client or server. It shows other nodes that the two endpoints belong together.
     #[must_use]
     pub fn user_data(self, id: &Gid, hash: Option<TypeHash>, release: Release) -> String {
         let mut text = format!("{}=", self.key());
@@ -155,7 +155,7 @@ impl Role {
         format!("{text};{}", endpoint_user_data(hash, release))
     }
 
-    /// Returns the id of an end with this USER_DATA, if it has one.
+    /// Returns the id of the client or server with this USER_DATA, if it has one.
     #[must_use]
     pub fn id(self, user_data: &[u8]) -> Option<&str> {
         value(user_data, self.key())

@@ -390,7 +390,7 @@ mod tests {
             (&*of.response.name, &*of.response.encoding),
             ("example_interfaces/srv/AddTwoInts_Response", "cdr")
         );
-        // The form of keys of rmw_zenoh in Jazzy.
+        // The hash has the form that rmw_zenoh of Jazzy writes in its keys.
         assert_eq!(
             of.hash.unwrap().to_string(),
             "RIHS01_e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a"

@@ -31,7 +31,7 @@ fn lengths(peer: &mut rig::Peer) -> Vec<usize> {
     lengths
 }
 
-/// For DDS the killed node is alive until its lease ends, which is after this test.
+/// DDS considers the killed node alive until its lease ends, which is after this test.
 #[test]
 fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() {
     const COUNT: usize = 40;
@@ -133,8 +133,8 @@ fn a_dds_node_and_a_zenoh_node_communicate_without_an_echo() {
     assert!(heard.len() >= KEPT, "{} answers, {KEPT} of which were kept: {heard:?}", heard.len());
     let said: Vec<_> = questions.iter().map(|q| (20, sum(answer(q).as_bytes()))).collect();
     assert_eq!(heard, said[said.len() - heard.len()..], "each once, in order");
-    // The node on DDS has the questions from their publisher, each once. Only its count shows when
-    // all have arrived.
+    // The node on DDS receives the questions directly from their publisher, each once. So the fence
+    // does not show that all have arrived; their number does.
     eventually("all questions heard on DDS", || dds_asked.samples().len() > COUNT);
     assert_eq!(
         (dds_asked.samples().len(), answered.heard().len()),
@@ -195,7 +195,8 @@ fn every_end_of_a_topic_hears_every_other_end_once() {
         heard
     };
     assert_eq!(three(), [(3, false), (7, true), (9, true)]);
-    // Once more by each path, with distinct lengths: an echo would arrive before.
+    // Once more by each path, with distinct lengths. An echo of an earlier sample would arrive
+    // before these samples.
     publish(&mut here, &string(&"h".repeat(11)));
     publish(&mut there, &string(&"t".repeat(13)));
     zenoh_node.publish(&rig::rmw::string(&"z".repeat(15)));
@@ -468,7 +469,7 @@ fn a_node_on_dds_and_driveline_call_a_server_on_rmw_zenoh() {
     }
     eventually("answered", || peer.has_printed("answer 5: 9"));
     peer.end();
-    // The node's last request may be any number.
+    // The node may have sent another request before it ended. The server answers that one as well.
     let mut asking = client(&domain(&rig), "add", ADD);
     let sum = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -547,7 +548,7 @@ fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
     take(&mut subscription, 1, |_, _| {});
     let before = rig.report().services[0].calls;
     peer.stand_still();
-    // CycloneDDS accepts less than one of them before it waits for the server to read.
+    // A single request is more than CycloneDDS accepts while the server does not read.
     let calls: Vec<_> =
         (0..CALLS).map(|_| asking.call(&[two(1, 2), vec![0; 1 << 20]].concat())).collect();
     // A sample after these requests, on the same link.

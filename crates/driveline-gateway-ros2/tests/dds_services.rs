@@ -52,7 +52,7 @@ fn two_nodes_at_once_call_a_server_here_and_each_gets_its_own_answers() {
 fn a_server_in_ros_2_is_called_from_here() {
     let rig = rig_of(46, json!([{ "service": "/math/add", "type": ADD, "server": "ros" }]));
     let mut peer = rig.peer("serve math/add add 0");
-    // Its responses come to this host too, with the same numbers.
+    // A second client. Its responses reach the gateway as well, with the same call numbers.
     let mut beside = rig.peer("call math/add add 1000 0");
     eventually("answered", || beside.has_printed("answer 1: 1000"));
     let mut client = client(&domain(&rig), "math/add", ADD);
@@ -232,7 +232,8 @@ fn a_service_withdrawn_during_a_call_is_not_found_and_the_call_is_answered() {
     add(request);
     eventually("answered", || peer.has_printed("answer 1: 2"));
     eventually("counted", || (report(&rig).answered, report(&rig).under_way) == (1, 0));
-    // End the first client: its next request could come before that of the other one.
+    // End the first client. Otherwise its next request could arrive before the request of the next
+    // client.
     peer.end();
     drop(second);
     let mut next = rig.peer("call add add 3 3");

@@ -111,7 +111,7 @@ fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_succes
     take(3);
 }
 
-/// For DDS the killed reader is alive until its lease ends, which is after this test.
+/// DDS considers the killed reader alive until its lease ends, which is after this test.
 #[test]
 fn a_reliable_reader_that_is_killed_takes_nothing_from_another_one() {
     const COUNT: usize = 60;

@@ -137,7 +137,7 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     for n in 0..COUNT {
         publish_image(&mut publisher, BIG as u32, b'a' + (n % 26) as u8);
         sent += 1;
-        // Fewer are in flight than each end keeps, so none may be replaced.
+        // Fewer images are in flight than each endpoint keeps, so none may be replaced.
         eventually("the image before the last few", || numbers(&mut peer).len() + 2 > n);
     }
     let figures = || {
@@ -343,7 +343,7 @@ fn a_sample_from_another_host_is_not_sent_on_and_is_counted() {
         eventually("counted", || rig.dropped("chatter", "remote") == n);
     }
     publish(&mut publisher, &string("last one"));
-    // In order, so a sample sent on would arrive before this one.
+    // Samples arrive in order, so a sample that was sent on would arrive before this one.
     eventually("what comes after it", || peer.samples().iter().any(|s| s.0 == 8));
     assert!(peer.samples().iter().all(|s| s.0 != "from afar".len()), "{:?}", peer.read());
     assert_eq!(rig.dropped("chatter", "remote"), 3);
@@ -508,7 +508,7 @@ fn a_rule_that_promises_more_than_a_publisher_offers_is_reported() {
     );
 }
 
-/// Each end has its own QoS; the gateway makes it neither weaker nor stronger.
+/// Each endpoint has its own QoS; the gateway makes it neither weaker nor stronger.
 #[test]
 fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() {
     let rules = json!([

@@ -33,7 +33,7 @@ fn namespaces<const N: usize>() -> Option<[Namespace; N]> {
     made.map_err(skipped).ok()?.try_into().ok()
 }
 
-/// Runs it on a host, on its own thread: a thread cannot leave a network namespace.
+/// Runs `run` on a host, on its own thread: a thread cannot leave a network namespace.
 fn on(host: &Namespace, run: impl FnOnce() + Send) {
     let entered = || {
         host.enter().unwrap();

@@ -17,8 +17,8 @@ use rig::samples::{publish, string, string_schema};
 use rig::{Peer, Rig, eventually};
 use serde_json::{Value, json};
 
-/// QoS of an end: as an argument of the node in C (`peer.c`), and as QoS of Driveline, if Driveline
-/// has it.
+/// QoS of an endpoint: as an argument of the node in C (`peer.c`), and as QoS of Driveline, if
+/// Driveline has it.
 type Level = (&'static str, Option<Qos>);
 
 fn qos(reliability: Reliability, durability: Durability) -> Qos {
@@ -89,7 +89,7 @@ fn table() -> [(&'static str, &'static str, Vec<Level>); 5] {
 /// Pair of QoS, on its own topic.
 struct Pair {
     topic: String,
-    /// QoS of the node's end.
+    /// QoS of the node's endpoint.
     peer: &'static str,
     /// Offer of the publisher here, towards ROS 2.
     offers: Qos,
@@ -128,8 +128,8 @@ fn to_ros() -> Vec<Pair> {
     pairs
 }
 
-/// Pairs of publishers in ROS 2, and rules here that request each value, or none: then every offer
-/// is enough. A rule cannot request an infinite time.
+/// Pairs of publishers in ROS 2 and rules here. A rule requests one value, or none: then every
+/// offer is enough. A rule cannot request an infinite time.
 fn from_ros() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (reason, policy, values) in table() {
@@ -170,8 +170,8 @@ fn from_ros() -> Vec<Pair> {
     pairs
 }
 
-/// Checks that the node reported exactly the expected event for each end; for a matching end, the
-/// match.
+/// Checks that the node reported exactly the expected events for each of its endpoints: the
+/// mismatch, or the match and, if `heard`, a received sample.
 #[track_caller]
 fn check(peer: &mut Peer, pairs: &[Pair], heard: bool) {
     let printed = peer.read();

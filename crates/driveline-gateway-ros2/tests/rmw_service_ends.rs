@@ -95,7 +95,8 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
     offered(&rig);
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let call = client.call(&ints(&[1, 2]));
-    // A call is in flight before it is sent.
+    // The gateway counts a call as in flight before it sends the request, so wait for the request
+    // first.
     assert!(server.wait(Some(PATIENCE)).unwrap(), "its request came");
     eventually("in flight", || rig.service(SERVICE).under_way == 1);
     drop(server);
@@ -103,7 +104,7 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
     assert!(reported.contains("went away"), "{reported}");
     eventually("counted", || rig.ended(SERVICE, "server_gone") == 1);
     let mut client = client_of(&here(&rig, "client"), "there", ADD);
-    // Its token goes, its query ends, or its session ends, in any order.
+    // The server's token goes, its query ends, or its session ends, in any order.
     for dies in ["lets go", "ends", "goes from the graph"] {
         let other = Node::new(&router, 0, "other");
         let there = other.server("/there", (ADD_DDS, &hash));
@@ -135,8 +136,8 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
                 && reported.contains("may have executed"),
             "{dies}: {reported}"
         );
-        // The gateway may know that the server is gone before the client does. The client would
-        // then call what was offered here for the last server.
+        // The gateway may notice earlier than the client that the server is gone. The client would
+        // then call the service that was offered here for that server.
         eventually("no server", || {
             rig.service("there").servers.is_empty() && !client.wait_for_server(Duration::ZERO)
         });
@@ -221,7 +222,7 @@ fn unreadable_messages_are_refused_and_counted_and_calls_continue() {
         assert_eq!(report.ended.values().sum::<u64>(), 4 + n as u64 + 1, "{report:?}");
     }
     assert!(server.take().unwrap().is_none(), "nothing of it came here");
-    // Bytes after the encapsulation are for the server.
+    // The gateway does not check the bytes after the encapsulation; the server does.
     let truncated = &ints(&[1, 2])[..9];
     let call = client.call(truncated);
     let request = take(&mut server);
@@ -353,7 +354,8 @@ fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_se
     assert_eq!(call.outcome(), Ok(ints(&[3])));
 }
 
-/// Its session ends with the gateway: otherwise other nodes would see it while its process lives.
+/// The session of the gateway ends with the gateway. Otherwise other nodes would see it while its
+/// process lives.
 #[test]
 fn a_gateway_that_ends_in_calls_is_gone_from_the_graph() {
     let router = Router::new();

@@ -216,7 +216,8 @@ fn a_server_that_is_restarted_at_once_gets_the_calls() {
     let (answered, over) = channel::<()>();
     std::thread::scope(|scope| {
         let second = &second;
-        // A call to the first server that the gateway has given up may arrive here too.
+        // The gateway may have given up a call to the first server, and its request may arrive here
+        // too.
         scope.spawn(move || {
             // time: a pause between polls, which the end of the test ends
             while over.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
@@ -394,7 +395,8 @@ fn a_second_gateway_does_not_call_what_the_first_one_offers() {
     let call = node.client("/math/add", (ADD_DDS, &hash)).call(&ints(&[1, 2]));
     take(&mut server).responder.send_bytes(&ints(&[3])).unwrap();
     assert_eq!(call.outcome(), Ok(ints(&[3])));
-    // If a node offers it too, both would execute requests of the second gateway.
+    // If a node offers the service too, both servers would execute the requests of the second
+    // gateway.
     let there = node.server("/math/add", (ADD_DDS, &hash));
     eventually("logged", || second.logged("both would execute requests"));
     assert!(!second.service(SERVICE).callable && there.waiting() == 0);

@@ -112,14 +112,14 @@ fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
     assert!(rig.report().from_ros[0].dropped.is_empty(), "{:?}", rig.report());
 }
 
-/// The end of a token overtakes long samples in flight.
+/// The message that a token has gone overtakes long samples in flight.
 #[test]
 fn the_last_images_of_publishers_that_go_at_once_are_taken() {
     let router = Router::new();
     let rules = json!([{ "topic": "/back", "direction": "from_ros", "max_payload": "5 MiB" }]);
     let rig = rig(&router, rules, &[]);
     let node = Node::new(&router, 0, "camera");
-    // While it exists, counters continue.
+    // While this publisher exists, the topic stays open and its counters continue.
     let _stays = node.publisher("/back", IMAGE, "rv0");
     for n in 1..=6 {
         let mut goes = node.publisher("/back", IMAGE, "rv0");
@@ -469,7 +469,8 @@ fn history_of_a_publisher_that_comes_back_is_no_loss_and_no_duplicate() {
     assert_eq!((last.as_slice(), rig.dropped("in", "lost")), (&b"12"[..], 0));
 }
 
-/// The subscription exists all the time, and has received the samples that it keeps.
+/// The gateway's subscription exists all the time, and has already received the samples that the
+/// publisher keeps.
 #[test]
 fn history_of_a_publisher_that_comes_back_while_others_are_there_is_complete() {
     let router = Router::new();

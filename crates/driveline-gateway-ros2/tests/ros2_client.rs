@@ -68,8 +68,8 @@ fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
     );
     let mut next = None;
     // The node drops samples that find no space within 50 ms, even reliable ones. Their number
-    // depends on the machine and shows in the sequence numbers. If it drops more than two of three,
-    // the test has too few.
+    // depends on the machine and shows in the sequence numbers. If the node drops more than two of
+    // three samples, the test has too few.
     let missed = take(&mut subscription, COUNT, |payload, header| {
         let text = &payload[8..8 + size];
         let lost = header.remote.unwrap().lost as u8;
@@ -147,7 +147,8 @@ fn kept_samples_do_not_reach_ros2_client_and_later_ones_do() {
     );
     let mut publisher = rig.publisher("tf_out", "static", string_schema(), 4096, &lasting(4));
     publish(&mut publisher, &string("kept"));
-    // A node by the description of rmw_zenoh receives the kept sample, so it exists.
+    // A node that follows the description of rmw_zenoh receives the kept sample, so the gateway
+    // does offer that sample.
     let node = Node::new(&router, 97, "other");
     let other = node.subscription("/tf_out", STRING, "rt4");
     eventually("kept", || other.strings() == ["kept"]);

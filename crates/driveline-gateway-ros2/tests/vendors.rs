@@ -136,7 +136,7 @@ fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: 
     let mut next = 0;
     for (len, sum, frame) in peer.samples() {
         assert!(len == size && frame == "cam", "{len} {frame}");
-        // Matches a sent image later than the one before.
+        // The checksum must be that of an image sent after the image of the previous match.
         next = (next..sent).find(|n| sums[n % 26] == sum).expect("whole, once and in order") + 1;
     }
     eventually("each was carried or is counted", || {
@@ -417,7 +417,8 @@ fn detections_come_back_from_ros_2() {
     comes_back(85, "detections", Kind::Detections2D.schema(), &message.encode_to_vec(), same);
 }
 
-/// DDS sends a request to every match: a server on Fast DDS would read its first bytes as lengths.
+/// DDS sends a request to every matched reader. A server on Fast DDS would read the first bytes of
+/// the request as lengths.
 #[test]
 fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
     let rig = rig_of(86, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
@@ -426,7 +427,8 @@ fn a_server_on_fast_dds_is_refused_and_no_request_reaches_it() {
     assert_eq!(sum_of(&call(&mut asking, &two(1, 2)).unwrap()), 3);
     let mut other = rig.node(Vendor::FastDds, "serve add");
     eventually("both are seen", || report(&rig).servers.len() == 2);
-    // The matched end calls the good server. From here on the gateway holds requests back, not DDS.
+    // The Fast DDS server has matched the gateway's client. From here on the gateway holds requests
+    // back, not DDS.
     eventually("matched", || other.has_printed("matched"));
     for n in 0..5 {
         let refused = call(&mut asking, &two(n, 2)).unwrap_err().to_string();

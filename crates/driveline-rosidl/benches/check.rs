@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measures the time to check a sample and to copy it; the gateway does both with each sample.
-//! Medians. `cargo bench -p driveline-rosidl --bench check`
+//! Prints medians. Run it with `cargo bench -p driveline-rosidl --bench check`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark may stop at a surprise")]
 
 use driveline_rosidl::cdr::{self, ByteOrder, Encoder};
@@ -42,7 +42,7 @@ fn header(to: &mut Encoder) {
     to.string(b"base_link").unwrap();
 }
 
-/// A sample of about so many bytes, of elements that are written one after the other.
+/// Returns a sample of about `bytes` bytes. Its elements are written one after the other.
 fn sample(name: &str, bytes: usize) -> Vec<u8> {
     let mut to = Encoder::new(ByteOrder::Little);
     match name {

@@ -19,7 +19,7 @@ pub const CDR_ENCODING: &str = "cdr";
 /// Detail of a written definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Parts that both ends of a topic must agree on: names and types of fields.
+    /// Parts that publishers and subscriptions of a topic must agree on: names and types of fields.
     Wire,
     /// Constants and defaults as well, for people and tools.
     Full,
@@ -82,8 +82,8 @@ impl Catalog {
 
     /// Returns the schema of a topic that carries the message in CDR. Its definition is `ros2msg`
     /// if that can express the message and `ros2idl` otherwise ([`Catalog::from_schema`] reads
-    /// both), without constants and defaults: these differ between releases of ROS 2 with the same
-    /// bytes.
+    /// both). It has no constants and defaults: these differ between releases of ROS 2 although the
+    /// samples have the same bytes.
     ///
     /// # Errors
     /// If the definition of a referenced type is missing, or if the text is too long for a schema.
@@ -196,7 +196,7 @@ impl Catalog {
 struct Section<'a> {
     /// The line after the separator; empty for a text that does not begin with a separator.
     head: &'a str,
-    /// Number of the first of the lines, from 1.
+    /// Line number of the first line, from 1.
     first: u32,
     lines: Vec<&'a str>,
 }

@@ -215,7 +215,7 @@ impl Catalog {
         };
         let mut done = BTreeSet::new();
         let mut out = Vec::new();
-        // Each with the next field to visit.
+        // Messages being visited, each with the index of the next field to visit.
         let mut open: Vec<(&Message, usize)> = vec![(root, 0)];
         while let Some((message, at)) = open.pop() {
             let Some(field) = message.fields.get(at) else {

@@ -190,7 +190,7 @@ pub struct Constant {
     pub line: u32,
 }
 
-/// A message: a topic's, or one half of a service.
+/// Message of a topic, or request or response of a service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// Its full name.

@@ -28,8 +28,8 @@ pub struct StructLayout {
     pub(crate) span: Option<Span>,
 }
 
-/// Size of a message in bytes, padding included, for each remainder of its offset divided by 8, the
-/// largest alignment.
+/// Size of a message in bytes, padding included. The padding depends on the offset of the message
+/// modulo 8 (the largest alignment), so there is one size for each remainder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span([u64; 8]);
 
@@ -38,8 +38,9 @@ impl Span {
     pub(crate) fn of(&self, offset: usize, count: u32) -> u64 {
         let Some(others) = count.checked_sub(1) else { return 0 };
         let first = self.one(offset as u64);
-        // For any start of the first message: it ends at the same distance from its member of the
-        // largest alignment, and so does each message after it.
+        // All messages after the first have the same size. Wherever the first message starts, its
+        // end has the same distance from its member with the largest alignment, and the same holds
+        // for each later message.
         let other = self.one((offset as u64).saturating_add(first));
         first.saturating_add(other.saturating_mul(others.into()))
     }

@@ -97,8 +97,9 @@ proptest! {
         prop_assert_eq!(cdr::check(&layout, &bytes), cdr::read(&layout, &bytes).map(drop));
         if let Ok(value) = cdr::read(&layout, &bytes) {
             let order = if header[1] == 1 { ByteOrder::Little } else { ByteOrder::Big };
-            // Gaps, padding and empty strings have several forms; of values there is one.
-            // Not-a-number does not equal itself.
+            // Gaps, padding and empty strings have several valid forms in CDR, so the written bytes
+            // may differ from `bytes`. Writing the value a second time must give the same bytes.
+            // Values are not compared, because not-a-number does not equal itself.
             let written = cdr::write(&layout, &value, order).unwrap();
             let again = cdr::read(&layout, &written).unwrap();
             prop_assert_eq!(cdr::write(&layout, &again, order).unwrap(), written);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Type hashes that ROS 2 itself computed, as others wrote them down. Definitions are those of ROS
-//! 2 Jazzy, without comments.
+//! Type hashes that ROS 2 itself computed and that other projects published. The definitions are
+//! those of ROS 2 Jazzy, without comments.
 
 #![allow(
     clippy::unwrap_used,
@@ -42,14 +42,14 @@ fn catalog() -> Catalog {
 fn hashes_are_those_of_ros_2() {
     let catalog = catalog();
     for (name, hash) in [
-        // The design document of rmw_zenoh.
+        // Hashes from the design document of rmw_zenoh.
         ("std_msgs/msg/String", "df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"),
         (
             "example_interfaces/srv/AddTwoInts",
             "e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a",
         ),
-        // Programs without ROS 2 that talk to it. That of Char shows that a char of .msg is an
-        // uint8.
+        // Hashes from programs that communicate with ROS 2 without using it. The hash of Char shows
+        // that a char of .msg is an uint8.
         ("std_msgs/msg/Char", "3ad2d04dd29ba19d04b16659afa3ccaedd691914b02a64e82e252f2fa6a586a9"),
         (
             "geometry_msgs/msg/Twist",
@@ -124,18 +124,18 @@ fn idl_and_msg_of_a_type_have_one_hash() {
     let inner = "p/In".parse().unwrap();
     msg.add_message(parse_msg(&inner, "In.msg", "int32 x\n").unwrap()).unwrap();
     let (a, b) = (idl.type_description(&name).unwrap(), msg.type_description(&name).unwrap());
-    // A char of IDL is one; that of .msg is an uint8.
+    // A char of IDL has its own type id; a char of .msg is an uint8.
     assert_eq!(a.replace("\"type_id\": 13", "\"type_id\": 3"), b);
     assert_ne!(idl.type_hash(&name).unwrap(), msg.type_hash(&name).unwrap());
     assert_eq!(idl.type_hash(&inner).unwrap(), msg.type_hash(&inner).unwrap());
-    // Only IDL can say so.
+    // Only IDL can express this message.
     let schema = idl.schema(&name).unwrap();
     assert!(schema.definition.starts_with("====") && schema.definition.contains("IDL: p/msg/M\n"));
     let (_, again) = Catalog::from_schema(&schema).unwrap();
     assert_eq!(again.type_hash(&name).unwrap(), idl.type_hash(&name).unwrap());
 }
 
-/// `docs/protocols/ros2-schema.md`: ends compare these texts as they stand.
+/// Publishers and subscriptions compare these texts literally: see `docs/protocols/ros2-schema.md`.
 #[test]
 fn schemas_are_written_as_their_protocol_says() {
     let catalog = catalog();

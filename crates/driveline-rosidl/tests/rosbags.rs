@@ -21,7 +21,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use support::{Invented, Random, has, invented, sample};
 
-/// Of each type and direction.
+/// Number of samples of each type in each direction.
 const SAMPLES: u64 = 10;
 const INVENTED: usize = 60;
 
@@ -55,7 +55,7 @@ fn unhex(text: &Json) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
 }
 
-/// As the peer speaks of values.
+/// Converts a value to the JSON that the peer uses for values.
 fn plain(value: &Value) -> Json {
     match value {
         Value::Bool(v) => json!(v),
@@ -86,7 +86,8 @@ fn plain(value: &Value) -> Json {
     }
 }
 
-/// Samples of the peer: read, and written again to the same bytes, in either order.
+/// Reads the peer's samples and writes them again, in both byte orders. The bytes must be the same.
+/// Returns the number of samples.
 fn check_theirs(name: &str, layout: &Layout, theirs: &Json) -> usize {
     let samples = theirs["samples"].as_array().unwrap();
     for sample in samples {
@@ -113,7 +114,7 @@ fn check_theirs(name: &str, layout: &Layout, theirs: &Json) -> usize {
     samples.len()
 }
 
-/// Samples for the peer.
+/// Returns random samples for the peer to check.
 fn ours(name: &str, layout: &Layout, random: &mut Random) -> Vec<Json> {
     (0..SAMPLES)
         .map(|_| {
@@ -133,8 +134,9 @@ fn texts(catalog: &Catalog, name: &TypeName) -> Json {
     json!({"msg": msg, "idl": idl, "rihs01": catalog.type_hash(name).unwrap().to_string()})
 }
 
-/// Hashes with which the gateway's own definitions are compared, too
-/// (`crates/driveline-gateway-ros2/src/types.rs`). How many of them were there.
+/// Compares the peer's hashes with those in `upstream_hashes.txt`, with which the gateway's own
+/// definitions are compared, too (`crates/driveline-gateway-ros2/src/types.rs`). Returns the number
+/// of compared hashes.
 fn check_hashes(types: &Map<String, Json>) -> usize {
     let known = include_str!("upstream_hashes.txt").lines().filter(|line| !line.starts_with('#'));
     let known = known
@@ -163,8 +165,8 @@ fn check_store(store: &str, at_least: usize) {
         let hash = catalog.type_hash(&name).unwrap().to_string();
         assert_eq!(hash, exported["rihs01"], "{name}");
         if hash != exported["rihs01_as_is"] {
-            // rosbags takes a char of .msg for one of IDL, in which it differs from ROS 2 (see
-            // tests/hashes.rs), and in nothing else.
+            // rosbags treats a char of .msg as a char of IDL. In this, and only in this, it differs
+            // from ROS 2 (see tests/hashes.rs).
             assert!(definition.lines().any(|l| l.starts_with("char")), "{name}");
             with_char += 1;
         }
@@ -195,7 +197,7 @@ fn every_message_of_jazzy_comes_and_goes() {
     check_store("ros2_jazzy", 162);
 }
 
-/// Types that the stores lack, added to their own types.
+/// Types that the stores of rosbags lack. The test adds their definitions to the stores.
 #[test]
 fn hashes_of_radar_scans_and_detections_are_those_of_their_packages() {
     let definitions = json!({
@@ -223,15 +225,15 @@ fn hashes_of_radar_scans_and_detections_are_those_of_their_packages() {
     }
 }
 
-/// Others each time; SEED= has those of an earlier time again. Of types with wstring rosbags reads
-/// the IDL, and computes the hash; it does not know bounded ones.
+/// Invents other messages in each run. SEED= repeats the messages of an earlier run. For types with
+/// wstring, rosbags only reads the IDL and computes the hash; it does not support bounded wstrings.
 #[test]
 fn so_do_messages_that_the_test_invents() {
     let seed: u64 = match std::env::var("SEED") {
         Ok(seed) => seed.parse().expect("SEED is a number"),
         Err(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64,
     };
-    // Seen where the test fails.
+    // This output is shown only if the test fails.
     println!("SEED={seed} invents the same again");
     let mut of_runner = [0; 32];
     of_runner[..8].copy_from_slice(&seed.to_le_bytes());
@@ -242,7 +244,7 @@ fn so_do_messages_that_the_test_invents() {
     let (mut definitions, mut all, mut wide) = (Map::new(), Vec::new(), 0);
     for i in 0..INVENTED {
         let one = invented().new_tree(&mut runner).unwrap().current();
-        // All in one store: each in packages of its own.
+        // All messages go into one store, so each invented set gets packages of its own.
         let own = |text: &str| text.replace("invented", &format!("invented{i}"));
         let mut catalog = Catalog::new();
         for (k, text) in one.texts.iter().enumerate() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes as ROS 2's implementations send them, and as they must not be.
+//! Bytes as ROS 2's implementations send them, and invalid bytes.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,12 +25,12 @@ fn one(text: &str) -> Layout {
     layout(&[("p/M", text)])
 }
 
-/// Little endian.
+/// Puts the encapsulation for little endian before the bytes.
 fn le(body: &[u8]) -> Vec<u8> {
     [&[0, 1, 0, 0], body].concat()
 }
 
-/// The same whether values are made of it or not.
+/// Returns the fault in these bytes. `read` and `check` must report the same fault.
 fn fault(layout: &Layout, body: &[u8]) -> Fault {
     let error = cdr::read(layout, &le(body)).unwrap_err();
     assert_eq!(cdr::check(layout, &le(body)).unwrap_err(), error);
@@ -197,7 +197,8 @@ fn a_huge_length_costs_no_memory() {
         fault(&l, &[0xff, 0xff, 0xff, 0x7f, 1, 2, 3]),
         Fault::Length { declared: 0x7fff_ffff, left: 3 }
     );
-    // A length that the bytes might just be enough for, of things that cost more memory than bytes.
+    // The sample is just long enough for this number of elements, but each element takes more
+    // memory than bytes.
     let deep = layout(&[("p/A", ""), ("p/B", "A a\n"), ("p/C", "B b\n"), ("p/M", "C[] list\n")]);
     let sample = le(&[&u32::to_le_bytes(1 << 20)[..], &[0; 1 << 20]].concat());
     for (layout, sample, max_values) in
@@ -263,7 +264,8 @@ fn a_check_makes_nothing_and_passes_over_numbers_at_once() {
         let bytes = cdr::write(&points, &value, order).unwrap();
         let used = allocation_counter::measure(|| cdr::check(&points, &bytes).unwrap());
         assert_eq!(used.count_total, 0, "{used:?}");
-        // What stands behind them shows that they end where they do.
+        // Breaks the bool after the list. That this is noticed shows that the list ends at the
+        // right place.
         let at = bytes.len() - 4 - 4 - 1;
         let mut broken = bytes.clone();
         let bool_at = (0..4).map(|gap| at - gap).find(|at| broken[*at] == 1).unwrap();

@@ -67,7 +67,8 @@ pub(super) fn read(from: &mut Decoder<'_>, arrival: &Arrival) -> Result<Header> 
     Header::new(time, raw.frame()?, arrival.frame_index).map_err(ConvertError::FrameId)
 }
 
-/// Returns seconds and nanoseconds on the clock of stamps; zeros without a time or a clock.
+/// Returns seconds and nanoseconds on the clock of stamps; zeros if the time is 0 or the offset of
+/// the clock is unknown.
 pub(super) fn stamp(source_time_ns: u64, stamps_ahead_ns: Option<i64>) -> Result<(i32, u32)> {
     let Some(ahead) = stamps_ahead_ns.filter(|_| source_time_ns != 0) else { return Ok((0, 0)) };
     let beyond = || ConvertError::Stamp(format!("{source_time_ns} ns after this host's start"));

@@ -27,7 +27,7 @@ struct Status {
     values: Vec<(String, String)>,
 }
 
-/// States of topic ends that need no attention.
+/// States of a component's publishers and subscriptions that need no attention.
 const CALM_ENDS: [&str; 3] = ["off", "waiting", "flowing"];
 
 pub(super) fn sample(

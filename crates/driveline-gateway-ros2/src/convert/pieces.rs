@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples in one piece or in several. Over Zenoh, a long sample arrives in the pieces that were
-//! cut for the links. Its long parts are copied once, from the pieces to their destination.
+//! Samples in one piece or in several. Zenoh splits a long sample into pieces for its links, and
+//! the sample arrives in these pieces. Its long parts are copied once, from the pieces to their
+//! destination.
 
 use super::error::{ConvertError, Result};
 use driveline_rosidl::cdr::{Decoder, HEADER_LEN};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Number of bytes from the beginning of a sample that are joined for reading if its first piece is
-/// shorter. Pixels, points or returns of any sample that fits begin before.
+/// Number of bytes at the beginning of a sample that are joined for reading, if the first piece is
+/// shorter. In a sample that can be converted, the pixels, points or returns begin within these
+/// bytes.
 const BEGINNING: usize = 1024;
-/// Number of bytes from the end that are joined: more than follow pixels, points or returns.
+/// Number of bytes at the end that are joined. The data after the pixels, points or returns is
+/// shorter.
 const END: usize = 8;
 
 /// Sample with its encapsulation, in borrowed pieces.
@@ -95,7 +98,7 @@ impl<'a> Pieces<'a> {
         self.copy(0..self.len, to)
     }
 
-    /// Returns the whole sample in one piece: borrowed if it arrived so, else a copy.
+    /// Returns the whole sample in one piece: borrowed if it arrived in one piece, else a copy.
     #[must_use]
     pub fn whole(&self) -> Cow<'a, [u8]> {
         self.one().map_or_else(
@@ -129,8 +132,9 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Parses the sample. `parse` passes over the long parts and reads beginning and end. If it
-    /// needs other bytes, the sample is joined: it is broken, or of a type that is read in full.
+    /// Parses the sample. `parse` skips the long parts, and reads only the beginning and the end.
+    /// If parsing these fails, the whole sample is joined and parsed: it is broken, or its type
+    /// must be read in full.
     pub(super) fn read<T>(&self, parse: impl Fn(Decoder<'_>) -> Result<T>) -> Result<T> {
         if let Some(sample) = self.one() {
             return parse(Decoder::new(sample)?);

@@ -66,7 +66,7 @@ impl Writer {
 }
 
 impl Reader {
-    /// Returns the matched writers, as [`Writer::readers`] does readers.
+    /// Returns the matched writers of other processes. Fails as [`Writer::readers`] does.
     pub(crate) fn writers(&self) -> Result<Vec<Endpoint>> {
         // SAFETY: pointer and length are those of the buffer.
         let list = |to: &mut [u64]| unsafe {

@@ -58,7 +58,8 @@ fn text(action: &'static str, text: &str) -> Result<CString> {
 }
 
 /// DDS entity, deleted when this value is dropped or closed. Calls with a closed entity fail.
-/// CycloneDDS draws the numbers at random from two thousand million, so one is hardly reused.
+/// CycloneDDS draws entity numbers at random from two thousand million, so it hardly ever reuses a
+/// number.
 #[derive(Debug)]
 pub(crate) struct Entity(c::dds_entity_t, AtomicBool);
 
@@ -85,8 +86,9 @@ impl Drop for Entity {
     }
 }
 
-/// Lock between the deletion of entities and of their participant, which only tests close first. A
-/// reader deleted meanwhile would delete its topic twice, and CycloneDDS asserts against that.
+/// Prevents entities from being deleted at the same time as their participant. Only tests delete
+/// the participant before its entities. A reader deleted at that moment would delete its topic
+/// twice, and CycloneDDS asserts against that.
 #[cfg(test)]
 static TURN: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
@@ -360,8 +362,9 @@ impl Reader {
         self.entity.close();
     }
 
-    /// Returns the numbers of lost and of finally rejected samples. To a reliable reader without
-    /// room, CycloneDDS offers a sample repeatedly and counts each rejection: those are no losses.
+    /// Returns the number of lost samples and the number of finally rejected samples. If a reliable
+    /// reader has no room, CycloneDDS offers the same sample repeatedly and counts each rejection.
+    /// These rejections are not losses.
     pub(crate) fn losses(&self) -> (u32, u32) {
         // SAFETY: the structures have only numbers, for which zeros are valid; the calls write them
         // and keep no pointer. If a call fails, zeros stay.

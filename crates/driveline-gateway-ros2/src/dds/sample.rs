@@ -36,8 +36,9 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        // SAFETY: returns the reference of `ddsi_serdata_to_ser_ref`, with its own result, and then
-        // the one of `dds_takecdr`; neither is used afterwards.
+        // SAFETY: the first call gives back the reference that `ddsi_serdata_to_ser_ref` took, with
+        // the result of that call. The second call gives back the reference that `dds_takecdr`
+        // took. Neither is used afterwards.
         unsafe {
             if !self.reference.iov_base.is_null() {
                 c::ddsi_serdata_to_ser_unref(self.data, &raw const self.reference);

@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Longest time until a reader that has all samples acknowledges: readers of CycloneDDS collect
-/// acknowledgements for 10 ms.
+/// Maximum time until a reader acknowledges after it has received all samples. Readers of
+/// CycloneDDS collect acknowledgements for 10 ms.
 const DUE: Duration = Duration::from_millis(20);
 
 /// Written sample.
@@ -36,9 +36,10 @@ impl<T: Written> Unacknowledged<T> {
         }
     }
 
-    /// Releases acknowledged samples, and the oldest one if the history is full. Returns the number
-    /// of samples known to be replaced without acknowledgement since the last call, if the next
-    /// sample is written now.
+    /// Releases acknowledged samples. If the history is still full, also releases the oldest
+    /// sample, which the next sample replaces. Returns the number of samples known to be replaced
+    /// without acknowledgement since the last call. The caller writes the next sample right
+    /// afterwards.
     pub(super) fn make_room(&mut self, now: Instant) -> u64 {
         let before = self.samples.len();
         // Readers acknowledge samples in order.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Notifies publishers on this host that offer less than ROS 2 subscriptions request, as DDS does
-//! with a writer.
+//! Notifies publishers on this host that offer less than ROS 2 subscriptions request, as DDS
+//! notifies a writer.
 
 use super::endpoint::{Endpoint, Handle, Writing};
 use super::gateway_state::GatewayState;
@@ -26,7 +26,8 @@ pub(super) struct Asking {
     asked: HashMap<Pair, Option<Subscription>>,
 }
 
-/// Converts a request to Driveline. A kind that Driveline lacks becomes the next higher one.
+/// Converts the QoS that a subscription requests to Driveline. If Driveline lacks a kind, the next
+/// higher kind is requested.
 fn request(of: &EndpointQos) -> Qos {
     let ms = |time: Duration| u32::try_from(time.as_millis()).ok().map(|ms| ms.max(1));
     Qos {
@@ -47,8 +48,8 @@ fn request(of: &EndpointQos) -> Qos {
     }
 }
 
-/// Returns the publisher of a writer, by its class, if it offers less than a subscription requests.
-/// `None` if only a rule makes the writer offer less.
+/// Identifies the publisher behind a writer by its QoS class, if the publisher offers less than a
+/// subscription requests. `None` if only a rule makes the writer offer less.
 fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
     let offered = writing.offered.as_ref()?;
     let lacks = |offered: &EndpointQos| !mismatches(offered, &reader.qos).is_empty();
@@ -60,9 +61,10 @@ fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
 }
 
 impl Asking {
-    /// Requests from publishers on this host the QoS that a ROS 2 subscription requests and does
-    /// not get, while both exist. The publisher refuses the request, and so gets an event with the
-    /// reason. An observer's request delays no publisher and takes no pins of others.
+    /// For each ROS 2 subscription that does not match publishers on this host, subscribes here
+    /// with the QoS that the ROS 2 subscription requests, while both exist. The publisher refuses
+    /// this subscription, and so gets an event with the reason. The subscription is an observer: it
+    /// delays no publisher and takes no pins of others.
     pub(super) fn poll<'a>(
         &mut self,
         common: &GatewayState,
@@ -88,7 +90,7 @@ impl Asking {
             config.max_held = 1;
             config.observer = true;
             config.own_process = OwnProcess::Exclude;
-            // Without it, the gateway has reported the pair anyway.
+            // If this fails, publishers are not notified. The gateway has reported the pair anyway.
             let subscription = common.participant.create_subscription(config).ok();
             self.asked.insert(pair, subscription);
         }

@@ -17,7 +17,7 @@ const MIN_SAMPLES: usize = 16;
 /// Outcome of a queued sample, and of earlier ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pushed {
-    /// Number of samples that it replaced, the oldest first.
+    /// Number of queued samples that this sample replaced. The oldest samples are replaced first.
     pub(super) replaced: u64,
     /// Number of samples that were not written since the last call, and reason for the last of
     /// them.

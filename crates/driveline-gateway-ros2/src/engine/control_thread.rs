@@ -118,7 +118,7 @@ pub(super) struct ControlThread {
     _only: OnlyOne,
 }
 
-/// Returns the first lines, and the number of the others.
+/// Returns the first `most` lines, and a line with the number of the others.
 fn at_most(most: usize, lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     let more = lines.len().saturating_sub(most);
     lines
@@ -127,7 +127,8 @@ fn at_most(most: usize, lines: impl ExactSizeIterator<Item = String>) -> Vec<Str
         .collect()
 }
 
-/// Returns the topics towards ROS 2: those of the graph under a rule, and those named by a rule.
+/// Returns the topics towards ROS 2: topics of the graph for which there is a rule, and topics that
+/// a rule names.
 fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
     let known =
         config.topics.iter().filter(|t| config.ros2.rule(&t.topic, false).is_some()).cloned();
@@ -170,8 +171,8 @@ fn goes_out(
     OutgoingTopic::start(common, local, rule).map(Some)
 }
 
-/// Returns the topics to search in ROS 2: those of the graph under a rule, and those named by a
-/// rule.
+/// Returns the topics to search in ROS 2: topics of the graph for which there is a rule, and topics
+/// that a rule names.
 fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
     let covered = config
         .topics
@@ -202,8 +203,8 @@ impl ControlThread {
         Self::over(config, open)
     }
 
-    /// Makes the control thread of a gateway over the transports that `open` returns for a maximum
-    /// payload in bytes.
+    /// Makes the control thread of a gateway. `open` opens the transports; its `u64` is the
+    /// maximum payload in bytes.
     pub(super) fn over(
         config: Ros2GatewayConfig,
         open: impl FnOnce(&Ros2Spec, u64) -> Result<Opened, GatewayError>,

@@ -87,7 +87,7 @@ fn a_publisher_without_space_is_sent_to_ros_once_there_is_space() {
     control_thread.poll();
     assert_eq!(lock(&common.writings).len(), 512);
     lock(&common.writings).retain(|w| w.number < u64::MAX / 2);
-    // The opening thread logs it in another place, a moment later.
+    // The thread that opens the writer logs this a moment later.
     let mut reported = Vec::new();
     rig::eventually("carried, and logged", || {
         control_thread.poll();
@@ -230,7 +230,8 @@ fn a_writer_that_leaves_and_returns_is_read_again_and_its_missing_samples_are_co
     let qos = EndpointQos { reliability: Reliability::BestEffort, ..EndpointQos::default() };
     let writer = endpoint("a", 7, "rosgraph_msgs::msg::dds_::Clock_", qos);
     let clock = [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    // Returns the lost samples once so many publishers and carried samples are reported.
+    // Waits until the report has this number of publishers and of carried samples. Returns the
+    // number of lost samples.
     let mut reported = |publishers: usize, carried: u64| {
         let mut lost = None;
         rig::eventually("reported", || {
@@ -249,7 +250,7 @@ fn a_writer_that_leaves_and_returns_is_read_again_and_its_missing_samples_are_co
     assert_eq!(reported(0, 0), None, "the topic is closed");
     nodes.here(true, &writer);
     assert_eq!(reported(1, 0), None);
-    // It has published 3 and 4 meanwhile.
+    // Samples 3 and 4 were published while the topic was closed.
     nodes.send(7, class, 5, &clock);
     assert_eq!(reported(1, 1), Some(2));
 }

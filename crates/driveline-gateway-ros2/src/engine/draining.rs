@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! End of remote publishers whose writers have gone: when no more samples can arrive and all
-//! arrived samples are taken. Other writers may continue meanwhile.
+//! Decides when the remote publisher of a departed writer ends: when no more samples can arrive and
+//! all arrived samples are taken. Other writers may continue meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Draining {
     /// Time until which its samples may arrive.
     until: Instant,
-    /// Round of the topic's feed after which all samples that had arrived by then are taken.
+    /// Round of the topic's feed after which all samples that had arrived until then are taken.
     last: Option<u64>,
 }
 

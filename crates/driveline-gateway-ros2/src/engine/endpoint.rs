@@ -63,8 +63,8 @@ pub(super) struct Endpoint {
     pub(super) node: Option<RosNode>,
 }
 
-/// Remark on two ends over DDS that name one type with different definitions: nodes of ROS 2
-/// exchange samples anyway.
+/// Returns a remark on a writer and a reader over DDS if their types have different definitions.
+/// The type names are equal, so ROS 2 nodes exchange samples anyway.
 pub(super) fn definitions_differ(
     writer: Option<TypeHash>,
     reader: Option<TypeHash>,

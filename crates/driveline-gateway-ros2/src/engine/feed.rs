@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Maximum number of bytes of samples that wait for the thread of a topic, and bounds of their
+/// Maximum size in bytes of all samples that wait for the thread of a topic. `KEPT` bounds their
 /// number.
 const KEPT_BYTES: u64 = 128 << 20;
 const KEPT: std::ops::RangeInclusive<u64> = 16..=MOST_KEPT;
@@ -37,17 +37,17 @@ pub(super) fn longest(rule: &Rule) -> usize {
 pub(super) struct Came<'a> {
     /// Writer of the sample.
     pub(super) writer: Handle,
-    /// Class of the request for it.
+    /// Class of the reader that received it.
     pub(super) class: ReaderClass,
     /// Time of writing, on its writer's wall clock, in nanoseconds.
     pub(super) source_timestamp: i64,
     /// Its number among the samples of its writer, from 1, if announced.
     pub(super) number: Option<i64>,
-    /// Number of samples of this class that did not arrive, of any writer, and that no header
-    /// states yet. The remote publisher that counts one takes it from here.
+    /// Number of samples of this class, from any writer, that did not arrive and that no header
+    /// states yet. The remote publisher that counts a lost sample takes it from this number.
     pub(super) lost: &'a AtomicU64,
-    /// Number of earlier samples of its writer that arrived without space for them. Its sequence
-    /// number shows them as missing, too.
+    /// Number of earlier samples of its writer that arrived but found no space. The gap in the
+    /// sequence numbers includes them.
     pub(super) rejected: u64,
     /// The sample as it arrived; or its length, if it exceeds the limit for kept samples.
     pub(super) sample: Result<Pieces<'a>, usize>,
@@ -62,7 +62,7 @@ pub(super) type Readers<T> = Mutex<BTreeMap<ReaderKey, T>>;
 /// Source of the samples of one topic over one middleware. The thread of the topic takes samples;
 /// the control thread adds readers.
 pub(super) trait Feed: Send + Sync {
-    /// Number of rounds of [`take`](Self::take) in which all samples that wait now are taken.
+    /// Number of rounds of [`take`](Self::take) that are enough to take all samples that wait now.
     fn kept(&self) -> u64;
 
     /// Time for which samples of a departed writer may still arrive.
@@ -80,11 +80,12 @@ pub(super) trait Feed: Send + Sync {
         Ok(())
     }
 
-    /// Ends the wait of a writer's samples for its history: the writer is refused, or gone.
+    /// Stops holding a writer's samples back for its history, because the writer is refused or
+    /// gone.
     fn waits_no_more(&self, _writer: Handle) {}
 
-    /// Notes that the remote publisher of a writer has ended, or that a writer without one has
-    /// gone.
+    /// Notes that the remote publisher of a writer has ended, or that a writer without a remote
+    /// publisher has gone.
     fn parted(&self, _writer: Handle) {}
 
     /// Takes at most one sample of each reader. `false`: there was none.

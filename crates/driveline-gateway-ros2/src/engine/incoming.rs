@@ -43,7 +43,8 @@ impl Drop for IncomingTopic {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.feed.wake();
-        // Taken with the lock: the thread is either before its check of `stop`, or already waits.
+        // With the lock held, the thread either has not checked `stop` yet, or already waits for
+        // `more`. So it does not miss the notification.
         let waiting = lock(&self.shared.writers);
         self.shared.more.notify_all();
         drop(waiting);
@@ -61,12 +62,12 @@ pub(super) struct Incoming {
     writers: HashMap<Handle, TopicName>,
     /// Writers without a remote publisher. Their topic may not exist yet.
     refused: HashMap<Handle, RefusedWriter>,
-    /// Remote publishers of departed writers. They count until they are dropped.
+    /// Remote publishers of departed writers. They count against the limits until they are dropped.
     draining: HashMap<Handle, (TopicName, Weak<RemotePublisher>)>,
     /// True if a remote publisher or a topic has ended since the last attempt for waiting writers.
     freed: bool,
-    /// Writers with a remote publisher that do not pass to the other profile for lack of space,
-    /// oldest first.
+    /// Writers whose samples are published here, but for lack of space do not pass to the other
+    /// profile; oldest first.
     short: Vec<(Handle, Newcomer)>,
     /// Number of writers refused so far.
     count: u64,
@@ -81,7 +82,8 @@ struct RefusedWriter {
     counted: &'static str,
     node: String,
     why: Why,
-    /// Place in the queue and data for a new attempt, if it was refused for lack of space.
+    /// Position in the queue, and the data for a new attempt. Only for writers refused for lack of
+    /// space.
     waits: Option<(u64, Newcomer)>,
 }
 
@@ -110,8 +112,8 @@ struct Why {
 enum Kind {
     /// While the writer and the rule do not change.
     Lasting,
-    /// It offers less than the rule requests, and a reader with that request exists: so DDS
-    /// notifies the writer's node.
+    /// The writer offers less than the rule requests. The gateway has a reader with that request,
+    /// so DDS notifies the writer's node.
     Asked,
     /// Until another writer or topic has gone.
     NoRoom,
@@ -263,8 +265,7 @@ impl Incoming {
         node: Option<&RosNode>,
     ) -> Result<(), Why> {
         let topic = &endpoint.topic;
-        // An earlier remote publisher of the same writer, if it still exists, makes way for this
-        // one.
+        // An earlier remote publisher of the same writer is not counted: this attempt replaces it.
         let own = endpoint.handle;
         let draining = || {
             self.draining
@@ -326,8 +327,9 @@ impl Incoming {
         Ok(())
     }
 
-    /// Requests what a writer does not offer, by `class`, so that DDS notifies its node; `text`
-    /// describes it. rmw_zenoh, which matches by keys alone, would match it.
+    /// Opens a reader of `class`, which requests more than the writer offers, so that DDS notifies
+    /// the writer's node. `text` describes the difference. With rmw_zenoh no reader is opened:
+    /// rmw_zenoh matches by keys alone, so such a reader would get the writer's samples.
     fn ask(
         &mut self,
         common: &Arc<GatewayState>,
@@ -347,8 +349,8 @@ impl Incoming {
         }
     }
 
-    /// Returns true if a topic continues to the other profile: if that exists, and rules carry the
-    /// topic in both directions.
+    /// Returns true if a topic continues to the other profile: if the gateway has that profile, and
+    /// rules carry the topic in both directions.
     fn passes(&self, common: &GatewayState, topic: &TopicName) -> bool {
         common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
     }
@@ -455,7 +457,8 @@ impl Incoming {
         Ok(shared)
     }
 
-    /// Handles the end of a writer. Its remote publisher may live on for a while, and counts.
+    /// Handles the end of a writer. Its remote publisher may exist for a while longer, and counts
+    /// against the limits until then.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
         self.short.retain(|(short, _)| *short != handle);
@@ -467,8 +470,8 @@ impl Incoming {
         self.draining.extend(draining.map(|remote_publisher| (handle, (topic, remote_publisher))));
     }
 
-    /// Drops topics without a publisher, or with other requests, and those whose threads cannot
-    /// continue.
+    /// Drops topics that no open writer needs, unless a refused writer is asked for more QoS there.
+    /// Drops topics whose threads cannot continue.
     pub(super) fn tidy(&mut self, common: &GatewayState) {
         let ended = self
             .topics

@@ -4,9 +4,10 @@
 //!
 //! One thread, the *control thread*, receives the discovery of both profiles and decides what is
 //! carried. Samples do not pass through it. Each topic has a thread for each direction, and from
-//! ROS 2 one for each profile. Each service has a thread (its executor), and over DDS one more for
-//! each of its ends; with rmw_zenoh, requests and responses arrive on Zenoh's threads. A dropped
-//! part of a service has a thread until it has ended.
+//! ROS 2 one for each profile. Each service has a thread (its executor). Over DDS, each server or
+//! client that the gateway has for a service has a thread, and a client has a second one for
+//! requests. With rmw_zenoh, requests and responses arrive on Zenoh's threads. While a dropped part
+//! of a service ends, it has a thread of its own.
 //!
 //! DDS and rmw_zenoh implement the traits of `transport`, `feed`, `ros_writer` and
 //! `service`. Only `transports` names both.

@@ -75,8 +75,8 @@ impl OutgoingTopic {
         Ok(Self { topic: local.topic.clone(), counters, stop, short, kicker, thread: Some(thread) })
     }
 
-    /// Notes that there is space for another writer. Publishers without one for lack of space try
-    /// again.
+    /// Notes that there is space for another writer. Publishers that have no writer for lack of
+    /// space try again.
     pub(super) fn room(&self) {
         if self.short.load(Ordering::Acquire) {
             self.kicker.kick();
@@ -523,7 +523,8 @@ impl Sender {
     }
 }
 
-/// Remedy if samples have a schema without a definition, which is that of a message without fields.
+/// Returns the remedy if samples do not fit a schema without a definition. Such a schema describes
+/// a message without fields.
 fn undefined(crossing: &Crossing, e: &ConvertError) -> &'static str {
     let trails = matches!(e, ConvertError::Cdr(e) if matches!(e.fault, Fault::Trailing(_)));
     if trails && crossing.schema.definition.trim().is_empty() {

@@ -36,8 +36,8 @@ pub(super) enum Known {
 
 /// A writer whose samples are read.
 pub(super) struct Open {
-    /// While the topic's thread publishes, it holds this as well and may wait for readers. No other
-    /// thread does.
+    /// The topic's thread holds a second reference while it publishes, and may wait for readers
+    /// then. No other thread publishes.
     pub(super) remote_publisher: Arc<RemotePublisher>,
     pub(super) numbers: Numbers,
     /// Set after the writer has gone. Its remote publisher ends when all of its samples were taken.
@@ -313,8 +313,8 @@ impl Shared {
                     let (remote_publisher, gaps) =
                         (open.remote_publisher.clone(), open.numbers.gaps());
                     let lost = open.numbers.lost(gap, sample.rejected);
-                    // Other threads may access the topic while this one waits for readers, here
-                    // and, through the other profile, there.
+                    // Other threads may access the topic while this thread waits for readers, here
+                    // or in the other profile.
                     drop(writers);
                     self.counters.add("lost", lost);
                     let unchecked = match remote_publisher.take(
@@ -384,7 +384,7 @@ mod tests {
         let began = Instant::now();
         let mut patience = Patience::new(began);
         let (mut now, mut waited) = (began, Duration::ZERO);
-        // One after the other; each waits the permitted time.
+        // 600 writers, one after the other. Each delays the topic for the permitted time.
         for _ in 0..600 {
             let left = patience.left(now);
             now += left;

@@ -176,9 +176,9 @@ impl Outside {
     }
 }
 
-/// Number of samples missing before `number`; `None`: a repeated sample. `last`: the last number.
-/// `before`: the last number of the publisher's previous remote publisher. Its history is gone with
-/// it, so repeated history is new here.
+/// Returns the number of samples missing before `number`; `None`: a repeated sample. `last`: the
+/// last number. `before`: the last number of the publisher's previous remote publisher. The samples
+/// that the previous one kept for late joiners are gone, so a repeated sample of it is new here.
 fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
     if last.is_some_and(|last| number <= last) {
         return None;

@@ -40,8 +40,8 @@ pub(super) struct Offer<'a> {
     pub(super) topic: &'a TopicName,
     pub(super) crossing: &'a Crossing,
     pub(super) qos: EndpointQos,
-    /// Number of samples that the writer keeps, for reliable readers without an acknowledgement and
-    /// for late joiners.
+    /// Number of samples that the writer keeps, for reliable readers that have not acknowledged
+    /// them and for late joiners.
     pub(super) depth: u32,
     pub(super) lifespan: Option<Duration>,
     /// True if a full link must delay only this writer.

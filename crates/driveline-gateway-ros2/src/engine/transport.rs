@@ -68,7 +68,7 @@ pub(super) trait Transport: Send + Sync {
     /// Time after its discovery in which the node of an endpoint may still become known.
     fn named_within(&self) -> Duration;
 
-    /// Gives up samples in flight, unless that ends soon. Called before the end of the gateway.
+    /// Gives up samples in flight, unless they are sent soon. Called before the end of the gateway.
     fn give_up(&self) {}
 
     /// State of its network connections, if it has any to report.

@@ -228,8 +228,9 @@ mod tests {
 
     #[test]
     fn an_id_is_the_hash_of_the_text() {
-        // XXH3-128 of nothing, from its reference: low 64 bits first.
-        // The captured sample is of the publisher whose token was captured.
+        // The gid of the empty text is the XXH3-128 hash that the reference implementation gives
+        // for an empty input, low 64 bits first. The captured sample was sent by the publisher of
+        // the captured token.
         assert_eq!(Attachment::decode(&tests::CAPTURED).unwrap().gid, gid_of(CAPTURED));
         assert_eq!(gid_of(""), 0x99aa_06d3_0147_98d8_6001_c324_468d_497f_u128.to_le_bytes());
         assert_ne!(gid_of(CAPTURED), gid_of(&format!("{CAPTURED}/cpu:x")));

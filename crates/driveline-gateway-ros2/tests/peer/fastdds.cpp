@@ -105,7 +105,7 @@ private:
 };
 
 /// Requests and responses of AddTwoInts as rmw_fastrtps has them, without bytes before them. Of a
-/// received one only the length is kept.
+/// received message, only the length is kept.
 class Plain final : public fast::TopicDataType {
 public:
     explicit Plain(const char* name) {

@@ -163,7 +163,8 @@ impl Vendor {
     }
 }
 
-/// ROS 2 node (or a gateway as a process), and its output. It is killed when this value is dropped.
+/// ROS 2 node (or a gateway as a process), and its output. The process is killed when this value is
+/// dropped.
 pub(crate) struct Peer {
     child: Child,
     input: Option<ChildStdin>,
@@ -415,7 +416,7 @@ impl Rig {
         self.node(Vendor::Cyclone, arguments)
     }
 
-    /// Starts a node that other nodes take for alive for an hour after it was killed.
+    /// Starts a node that other nodes consider alive for an hour after it was killed.
     pub(crate) fn peer_that_is_missed(&self, arguments: &str) -> Peer {
         let mut command = self.command(Vendor::Cyclone, arguments);
         let configured = command
@@ -473,9 +474,9 @@ impl Rig {
 
     /// Waits until the only outgoing topic has this node as its reader. Over Zenoh, no sample is
     /// lost from then on: a node announces its subscription before it appears in the graph, on the
-    /// same connection, and no router forwards either. A received sample proves less: a new
-    /// connection carries everything until the other end has announced its interests, and then
-    /// nothing until it announces this one.
+    /// same connection, and no router forwards either. A received sample proves less. A new
+    /// connection carries every sample until the other end has announced its interests, and then
+    /// none until it has announced the subscription.
     #[track_caller]
     pub(crate) fn is_read_by(&self, node: &str) {
         eventually(&format!("read by {node}"), || {

@@ -251,12 +251,12 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Withdraws it, as if the network to it were cut …
+    /// Withdraws the publisher's token, as if the network to the publisher were cut.
     pub(crate) fn away(&mut self) {
         self.token = None;
     }
 
-    /// … and declares it again, unchanged.
+    /// Declares the token again, unchanged, after [`away`](Self::away).
     pub(crate) fn back(&mut self, node: &Node) {
         self.token = Some(node.declare(&self.text));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers and clients of services on rmw_zenoh as seen on the wire. As in `rmw.rs`, no code is the
-//! gateway's.
+//! Servers and clients of services on rmw_zenoh as seen on the wire. Like `rmw.rs`, this file uses
+//! no code of the gateway.
 
 use super::eventually;
 use super::rmw::{Node, Qos, gid};
@@ -33,7 +33,7 @@ fn read(attachment: &[u8]) -> (i64, [u8; 16]) {
 pub(crate) struct Client {
     session: Session,
     key: String,
-    /// Shows whether a server is known here: earlier requests reach none.
+    /// Shows whether the client knows a server. A request sent before that reaches no server.
     matching: Querier<'static>,
     pub(crate) gid: [u8; 16],
     number: i64,
@@ -94,7 +94,7 @@ impl Client {
         self.call_as(Some(attachment(self.number, self.gid)), request)
     }
 
-    /// Repeats the last call, as a client does that believes it lost.
+    /// Repeats the last call, as a client does if it believes that the call was lost.
     pub(crate) fn call_again(&mut self, request: &[u8]) -> Call {
         self.call_as(Some(attachment(self.number, self.gid)), request)
     }

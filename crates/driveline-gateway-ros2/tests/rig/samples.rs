@@ -40,7 +40,7 @@ pub(crate) fn publish_image(publisher: &mut Publisher, width: u32, fill: u8) {
     publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
 }
 
-/// Waits for this many samples: their payloads, and what was missed.
+/// Waits for this many samples. Returns their payloads, and the number of missed samples.
 pub(crate) fn take(
     subscription: &mut Subscription,
     count: usize,

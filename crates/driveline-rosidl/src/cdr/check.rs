@@ -40,8 +40,9 @@ impl Checker<'_> {
             .try_for_each(|member| self.member(member).map_err(|e| e.in_member(&member.name)))
     }
 
-    /// Skips `count` messages in one step, if any bytes are valid for them and all are present.
-    /// Otherwise the caller checks them one by one and finds the missing part.
+    /// Skips `count` messages in one step, if every content of their bytes is valid and all these
+    /// bytes are present. Otherwise the caller checks the messages one by one and finds the missing
+    /// part.
     fn passes_over(&mut self, id: StructId, count: u32) -> bool {
         let len = self
             .layout

@@ -20,9 +20,10 @@ type Result<T, E = CdrError> = std::result::Result<T, E>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
-    /// The sample without its encapsulation, or the beginning of that.
+    /// The sample without its encapsulation. If only parts of the sample are available, its
+    /// beginning.
     body: &'a [u8],
-    /// The end of the sample, if a part between the two is elsewhere.
+    /// The end of the sample, if the part between `body` and `end` is not available; else empty.
     end: &'a [u8],
     /// Length of the complete body in bytes.
     len: usize,
@@ -202,7 +203,8 @@ impl<'a> Decoder<'a> {
         let fits = |n: u32| u64::from(n).saturating_mul(min_len) <= left as u64;
         if !fits(declared) {
             let swapped = declared.swap_bytes();
-            // Usual lengths are small. A large one that fits by accident shows nothing.
+            // A wrong byte order is reported only if the swapped length fits, because usual lengths
+            // are small. A large length may fit by accident; that proves nothing.
             let fault = if fits(swapped) {
                 Fault::ByteOrder { declared, swapped }
             } else {

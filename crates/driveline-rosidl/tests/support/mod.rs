@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Definitions and samples that a test invents.
+//! Random definitions and samples for tests.
 
-// Each test program uses its part.
+// Each test program uses only a part of this module.
 #![allow(dead_code, reason = "shared by tests that need different parts")]
 
 use driveline_rosidl::{Catalog, Kind, Layout, Primitive, Shape, StructId, Value, parse_msg};
 use proptest::prelude::*;
 use std::fmt::Write as _;
 
-/// Small and the same everywhere: SplitMix64.
+/// Small random number generator with the same results on every machine: SplitMix64.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -25,7 +25,7 @@ impl Random {
     }
 }
 
-/// A random sample. Strings are UTF-8 and at most as long as they may be.
+/// Returns a random sample. Strings are UTF-8 and keep their bounds.
 pub(crate) fn sample(layout: &Layout, random: &mut Random) -> Value {
     message(layout, layout.root(), random, 0)
 }
@@ -39,7 +39,7 @@ fn message(layout: &Layout, id: StructId, random: &mut Random, depth: u64) -> Va
                 let count = match m.shape {
                     Shape::Single => return single(layout, m.kind, random, depth),
                     Shape::Array(n) => n as usize,
-                    // Deep trees stay small.
+                    // Fewer elements at greater depths, so that deep trees stay small.
                     Shape::Sequence { bound } => (random.below(6 / (depth + 1) + 2) as usize)
                         .min(bound.map_or(usize::MAX, |b| b as usize)),
                 };
@@ -80,7 +80,7 @@ fn single(layout: &Layout, kind: Kind, random: &mut Random, depth: u64) -> Value
     }
 }
 
-/// Any bits but not-a-number, which does not equal itself.
+/// Returns the number with these bits. Not-a-number is replaced, because it does not equal itself.
 fn f32(bits: u64) -> f32 {
     let value = f32::from_bits(bits as u32);
     if value.is_nan() { f32::INFINITY } else { value }
@@ -140,7 +140,8 @@ impl Invented {
     }
 }
 
-/// By turns, so that messages refer to their own package's and to another's.
+/// Alternates between two packages, so that messages refer to types of their own package and of
+/// another one.
 fn package(i: usize) -> &'static str {
     if i.is_multiple_of(2) { "invented" } else { "invented_more" }
 }
@@ -153,8 +154,8 @@ pub(crate) fn has(layout: &Layout, id: StructId, kind: &impl Fn(Kind) -> bool) -
     })
 }
 
-/// Up to five messages of up to eight fields and constants each: all that a `.msg` may have, but
-/// wchar.
+/// Up to five messages, each with up to eight fields and constants. They cover all that a `.msg`
+/// may have, except wchar.
 pub(crate) fn invented() -> impl Strategy<Value = Invented> {
     let field = (0..18_usize, 0..6_usize, 1..6_u32, any::<u64>(), any::<bool>());
     proptest::collection::vec((proptest::collection::vec(field, 0..8), any::<u16>()), 1..6)
@@ -199,7 +200,8 @@ pub(crate) fn invented() -> impl Strategy<Value = Invented> {
         })
 }
 
-/// Of each type that a constant may have, with the ends of its range.
+/// Constants of each type that a constant may have, with the minimum and maximum of each integer
+/// type.
 const CONSTANTS: [&str; 15] = [
     "bool ON=true",
     "byte BYTE=255",
@@ -218,7 +220,7 @@ const CONSTANTS: [&str; 15] = [
     "string QUOTED='it is \"so\"'",
 ];
 
-/// A type as a `.msg` writes it, and two values of it, if it may have a default.
+/// Returns a type as written in a `.msg`, and two values of it if it may have a default.
 fn element(ty: usize, message: usize, n: u32, bits: u64) -> (String, Option<[String; 2]>) {
     let names = [
         "bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",

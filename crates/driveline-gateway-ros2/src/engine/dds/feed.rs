@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time for which samples of a departed writer may still arrive: DDS keeps their order.
+/// Time for which samples of a departed writer may still arrive. It is zero, because DDS keeps the
+/// order of a writer's samples and its departure.
 pub(in crate::engine) const GRACE: Duration = Duration::ZERO;
 
 /// Returns the number of samples of a topic that may wait. DDS has one limit for all topics, so

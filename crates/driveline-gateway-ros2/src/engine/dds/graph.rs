@@ -17,8 +17,8 @@ use driveline_types::Reliability;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Time for which a writer, or a service passed across, waits for its participant to announce its
-/// node.
+/// Maximum time to wait until a participant announces the node of a writer, or of a server whose
+/// service passes to the other profile.
 pub(super) const NAMED_WITHIN: Duration = Duration::from_secs(1);
 /// Maximum number of such writers, and of participants known to announce nodes.
 const MAX_WAITING: usize = 4096;
@@ -30,8 +30,8 @@ fn prefix(gid: &Gid) -> Prefix {
     std::array::from_fn(|n| gid[n])
 }
 
-/// Replaces the earlier announcement of a participant. Beyond `most` endpoints of all participants,
-/// names are dropped, and nothing else.
+/// Replaces the earlier announcement of a participant. `most` limits the number of endpoints of all
+/// participants. Beyond it only node names are lost.
 fn remember(
     nodes: &mut Nodes,
     participants: &mut BTreeMap<Gid, Vec<Gid>>,
@@ -42,7 +42,7 @@ fn remember(
         nodes.remove(&gid);
     }
     if nodes.len() >= most || participants.len() >= most {
-        // Existing nodes are learned again when they change.
+        // These nodes are learned again at their next announcement.
         nodes.clear();
         participants.clear();
     }

@@ -153,7 +153,8 @@ impl Discovery for DdsDiscovery {
     }
 
     fn next(&mut self) -> Option<Instant> {
-        // After a failed read its time is ignored: the read would be retried without a pause.
+        // After a failed read, the time of the graph's next check is ignored. Otherwise the read
+        // would be retried without a pause.
         self.graph.next().filter(|_| !self.failed)
     }
 

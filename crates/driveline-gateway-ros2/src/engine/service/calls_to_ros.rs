@@ -83,8 +83,8 @@ impl CallsToRos {
         problem.clone_into(&mut lock(&self.state).problem);
     }
 
-    /// Handles the loss of the server, or of the path to it: pending callers get `what`, later ones
-    /// `problem`.
+    /// Handles the loss of the server, or of the path to it. Pending callers get the error `what`,
+    /// later callers get `problem`.
     pub(super) fn server_gone(&self, what: &str, problem: &str) {
         let mut state = lock(&self.state);
         let asking = state.asking.take();
@@ -101,7 +101,7 @@ impl CallsToRos {
         lock(&self.state).calls.len() + self.counts.kept()
     }
 
-    /// Returns true while a thread of an end is about to deliver the outcome of a call.
+    /// Returns true while the thread of an end is delivering the outcome of a call.
     pub(super) fn hands_over(&self) -> bool {
         lock(&self.state).handed_over > 0
     }

@@ -103,8 +103,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// For all events in all orders: each request has one end, at most the limit are in flight, and
-    /// the figures add up.
+    /// For all events in all orders: each request has exactly one outcome, the number of calls in
+    /// flight stays within the limit, and the figures add up.
     #[test]
     fn every_request_ends_exactly_once(steps in steps(), pending in 1u32..4) {
         let (calls, outcomes) = (calls(pending), Outcomes::default());
@@ -124,7 +124,7 @@ proptest! {
                 }
                 Step::Again(of) if sent > 0 => {
                     let number = of.index(sent as usize) as i64 + 1;
-                    // After its end the same request would be a new one.
+                    // After its outcome, a request with the same number would be a new one.
                     if !lock(&outcomes).contains_key(&number) {
                         again += 1;
                         request(&calls, &outcomes, number, &[1]);
@@ -196,7 +196,7 @@ fn a_call_after_a_broken_end_reports_that_and_not_a_missing_server() {
     );
 }
 
-/// Reply whose client has gone, which its end knows.
+/// Reply to a client that has left; the end has noticed that.
 struct Gone;
 
 impl Reply for Gone {

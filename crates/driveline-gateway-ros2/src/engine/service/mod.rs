@@ -46,7 +46,7 @@ pub(in crate::engine) struct Interface {
     pub(in crate::engine) service: ServiceName,
     /// `package/srv/Name`.
     pub(in crate::engine) ros: TypeName,
-    /// Hash of the service type; request and response have others.
+    /// Hash of the service type. The types of request and response have other hashes.
     pub(in crate::engine) hash: Option<TypeHash>,
     pub(in crate::engine) request: Schema,
     pub(in crate::engine) response: Schema,
@@ -185,16 +185,17 @@ pub(in crate::engine) trait Requests: Send + Sync {
     /// the client gets no response.
     fn request(&self, from: RequestId, request: Cdr<'_>, reply: Box<dyn Reply>);
 
-    /// Handles a request that could not be read and has ended: a name for counters, and a text.
+    /// Handles a request that could not be read and has ended. `reason`: name for counters; `text`:
+    /// description for the log.
     fn dropped(&self, reason: &'static str, text: &str);
 
-    /// Handles a message that is not a call: a name for counters, and a text.
+    /// Handles a message that is not a call. `reason` and `text`: see [`dropped`](Self::dropped).
     fn stray(&self, reason: &'static str, text: &str);
 
     /// Notes that a response is about to be [`Handed::Kept`].
     fn keep(&self);
 
-    /// Notes the outcome of a kept response; an error has a name for counters, and a text.
+    /// Notes the outcome of a kept response. An error is a name for counters and a description.
     fn settled(&self, outcome: Result<(), (&'static str, &str)>);
 }
 
@@ -242,7 +243,7 @@ pub(in crate::engine) enum Handed {
 /// Answers one request.
 pub(in crate::engine) trait Reply: Send {
     /// # Errors
-    /// Reason why it could not be sent: a name for counters, and a text.
+    /// Reason why it could not be sent: a name for counters and a description.
     fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, Ended>;
 
     /// Ends the request without a response. Sends the reason to the client, if the profile can.
@@ -260,8 +261,8 @@ pub(in crate::engine) trait Answers: Send + Sync {
     /// Notes that the queued request of a call was not sent, with the reason.
     fn not_sent(&self, call: i64, text: &str);
 
-    /// Handles a message that could not be read, or answers no call: a name for counters, and a
-    /// text.
+    /// Handles a message that could not be read, or that answers no call. `reason` and `text`: see
+    /// [`Requests::dropped`].
     fn stray(&self, reason: &'static str, text: &str);
 }
 

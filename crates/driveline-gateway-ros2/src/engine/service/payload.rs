@@ -5,7 +5,7 @@ use crate::convert::{ConvertError, ToRos};
 use driveline::RawSample;
 use driveline_rosidl::cdr::Decoder;
 
-/// Outcome of a call without a response: a name for counters, and a text.
+/// Reason why a call ended without a response: a name for counters and a description.
 pub(in crate::engine) type Ended = (&'static str, String);
 
 /// Driveline sample, pinned until it has been sent.

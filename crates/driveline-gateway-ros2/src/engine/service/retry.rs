@@ -13,8 +13,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum of that pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Time for which a dropped object waits for threads that use it at that moment: longer than they
-/// may wait for a link or for space.
+/// Maximum time that a dropped object waits for threads that use it at that moment. It is longer
+/// than these threads may wait for a link or for space.
 const OTHERS_WITHIN: Duration = Duration::from_secs(10);
 /// Pause between two checks for these threads.
 const OTHERS_CHECK_EVERY: Duration = Duration::from_millis(10);
@@ -77,8 +77,8 @@ enum State<T> {
     Failed { reason: String, again: Instant },
 }
 
-/// Object that exists, does not exist, or has failed. Dropping this waits for threads inside the
-/// object; no other method does.
+/// Object that exists, does not exist, or has failed. Dropping this value waits for threads inside
+/// the object. No method of this type waits for them.
 pub(super) struct Retry<T> {
     state: State<T>,
     /// Pause after the next failure.
@@ -187,7 +187,7 @@ impl Going {
             of_thread.store(true, Ordering::Release);
             wake();
         };
-        // If no thread can be started, it was dropped with the attempt.
+        // If no thread could be started, `spawn` has dropped the closure, and the object with it.
         let thread = std::thread::Builder::new().name("dl-lets-go".into()).spawn(go).ok();
         Self { over, thread }
     }
@@ -219,7 +219,7 @@ mod tests {
     /// Reason why an object is broken, if it is.
     type Broken = Arc<Mutex<Option<String>>>;
 
-    /// Blocks on drop until the other side of `held` is gone.
+    /// Its drop blocks until the sender of `held` is dropped.
     struct Thing {
         broken: Broken,
         withdrawn: Sender<()>,
@@ -242,8 +242,8 @@ mod tests {
         }
     }
 
-    /// Makes an object, a way to break it, a receiver for its withdrawal, and a sender that holds
-    /// its drop.
+    /// Makes an object. Also returns a way to break it, a receiver that reports its withdrawal, and
+    /// a sender that blocks its drop while the sender exists.
     fn thing() -> (Thing, Broken, Receiver<()>, Sender<()>) {
         let (broken, (withdrawn, seen), (hold, held)) = (Arc::default(), channel(), channel());
         (Thing { broken: Arc::clone(&broken), withdrawn, held }, broken, seen, hold)

@@ -37,7 +37,7 @@ pub(super) struct RosServer {
     /// Local offer, while a server exists.
     offered: Retry<OfferedHere>,
     asking: Retry<Arc<dyn Asking>>,
-    /// The server that is called, or would be.
+    /// The server that is called, or that would be called if there were no problem.
     current: Option<EndpointKey>,
     /// All servers of the name.
     pub(super) servers: Vec<(EndpointKey, ServiceEndpoint)>,
@@ -90,8 +90,9 @@ impl RosServer {
         self.blocked = blocked.is_some();
         let passes = blocked.as_ref().is_some_and(Problem::ends_by_itself);
         problems.extend(blocked);
-        // Clients get the reason, so it is offered while a server exists. Temporary problems are
-        // waited for: they must not refuse a client that has waited for a server.
+        // The service is offered here while a server exists, even if no server can be called: so
+        // clients get the reason. But an offer does not begin during a temporary problem, because
+        // it would refuse the call of a client that has waited for a server.
         if self.servers.is_empty() {
             self.offered.let_go();
         } else if self.offered.get().is_some() || !passes {
@@ -107,8 +108,8 @@ impl RosServer {
         self.problems = problems;
     }
 
-    /// Stops calling: pending callers get `what`, later ones `problem`. Call it before `asking` is
-    /// dropped, because `calls` shares it.
+    /// Stops calling: pending callers get the error `what`, later callers get `problem`. Call this
+    /// before `asking` is dropped, because `calls` shares it.
     fn leave(&mut self, what: &str, problem: &str) {
         self.across.let_go();
         self.calls.server_gone(what, problem);
@@ -197,7 +198,8 @@ impl RosServer {
         if !common.has(to) {
             return Ok(());
         }
-        // The end keeps the name that it has now.
+        // The offer keeps the node name that it is made with, so wait until the server's node is
+        // known.
         let named_within = common.transport(server.profile)?.named_within();
         if server.node.is_none()
             && self.asking.since().is_some_and(|since| now < since + named_within)
@@ -258,7 +260,8 @@ impl Upheld for OfferedHere {}
 
 impl Drop for OfferedHere {
     /// Waits until clients can read their responses. A client that has called for the first time
-    /// may not be connected yet, and would find that the server went away.
+    /// may not be connected to its responses yet. Without the wait it would get the error that the
+    /// server went away.
     fn drop(&mut self) {
         self.executor.stop();
         let end = Instant::now() + READ_WITHIN;

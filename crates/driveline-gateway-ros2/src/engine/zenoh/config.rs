@@ -13,11 +13,11 @@ const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
 const MAX_SESSIONS: u32 = 64;
 /// Time that a reliable sample waits for space; then Zenoh closes the connection.
 const ROOM_WITHIN_MS: u64 = 2_000;
-/// Time after which the kernel breaks a connection to a router or node with unacknowledged data or
-/// a full buffer. With the first retransmission, 0.2 s later, this is less than the time that
-/// samples wait for space. An error of the socket wakes all waiting threads at once. Otherwise each
-/// of them would have Zenoh close the connection by the id of the other end, one after the other,
-/// and a late thread would close the next connection.
+/// Time after which the kernel breaks a connection to a router or node that has unacknowledged data
+/// or a full buffer. Together with the 0.2 s until the first retransmission, this is less than the
+/// time that samples wait for space. An error of the socket wakes all waiting threads at once.
+/// Otherwise each of them would have Zenoh close the connection by the id of the other end, one
+/// after the other, and a late thread would close the next connection.
 pub(in crate::engine) const UNANSWERED: Duration = Duration::from_millis(ROOM_WITHIN_MS * 5 / 8);
 
 /// Returns the configuration of the session. `longest`: maximum payload, in bytes.
@@ -32,15 +32,16 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("mode", "'peer'"),
         ("connect/endpoints", connect.as_str()),
         ("listen/endpoints", listen.as_str()),
-        // The session opens at once. A missing router is retried after a constant pause: growing
-        // pauses would leave a router that is back unused for longer.
+        // The session opens at once. A missing router is retried after a constant pause. With
+        // growing pauses, a router that has come back would stay unused for longer.
         ("connect/timeout_ms", "-1"),
         ("connect/exit_on_failure", "false"),
         ("connect/retry", "{ period_init_ms: 200, period_max_ms: 200, period_increase_factor: 1 }"),
         ("open/return_conditions", "{ connect_scouted: false, declares: false }"),
         ("scouting/multicast/enabled", "false"),
         ("scouting/gossip/enabled", "true"),
-        // A node may expect the end with the greater id to connect, and wait for this gateway.
+        // A node may leave connecting to the end with the greater Zenoh id, and so wait for this
+        // gateway.
         ("scouting/gossip/autoconnect_strategy", "'always'"),
         ("timestamping/enabled", "true"),
         // As in rmw_zenoh, for calls of services without a time-out of their own.
@@ -48,7 +49,7 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("transport/unicast/max_sessions", sessions.as_str()),
         ("transport/link/tx/lease", "10000"),
         // A large reliable message has many pieces. Its publisher waits this long for space for the
-        // last one.
+        // last piece.
         (
             "transport/link/tx/queue/congestion_control/block/wait_before_close",
             room_within_us.as_str(),

@@ -26,7 +26,7 @@ use zenoh_ext::{
     MissDetectionConfig, RecoveryConfig,
 };
 
-/// Time of a heartbeat after the last sample, so that its loss is noticed.
+/// Time from the last sample to a heartbeat, which lets subscribers notice the loss of that sample.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// Time-out of history.
 const HISTORY_WITHIN: Duration = Duration::from_secs(10);

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use zenoh::bytes::ZBytes;
 use zenoh::sample::Sample;
 
-/// Time for which samples of a publisher with history wait for that history, and for its
-/// announcement. For the announcement, they wait only while half of the queue is free of such
-/// samples.
+/// Maximum time that samples of a publisher with history wait for that history, or for the
+/// publisher's announcement. They wait for the announcement only while half of the queue is free of
+/// waiting samples.
 pub(in crate::engine) const HELD_WITHIN: Duration = Duration::from_secs(2);
 
 /// An arrived sample.
@@ -62,8 +62,9 @@ struct Queue {
 }
 
 impl Queue {
-    /// Returns true if a sample of a transient-local publisher waits for its history. If the
-    /// publisher is unannounced, it waits only while there is `room`.
+    /// Returns the held samples of a transient-local publisher if a new sample of it has to wait
+    /// for its history, else `None`. Samples of an unannounced publisher wait only while there is
+    /// `room`.
     fn waits(
         &mut self,
         publisher: Handle,
@@ -171,8 +172,8 @@ impl Inbox {
         self.signal.raise();
     }
 
-    /// Makes the samples of a publisher wait for its history: until the result is dropped, or for
-    /// [`HELD_WITHIN`].
+    /// Makes the samples of a publisher wait for its history, until the result is dropped, at most
+    /// for [`HELD_WITHIN`].
     pub(super) fn awaits(self: &Arc<Self>, publisher: Handle, now: Instant) -> Awaited {
         let mut queue = lock(&self.queue);
         queue.histories += 1;
@@ -187,7 +188,8 @@ impl Inbox {
         Awaited { inbox: self.clone(), publisher, history }
     }
 
-    /// Ends the wait of a publisher's samples for its history: it is refused, or gone.
+    /// Stops holding a publisher's samples back for its history, because the publisher is refused
+    /// or gone.
     pub(in crate::engine) fn waits_no_more(&self, publisher: Handle) {
         let mut queue = lock(&self.queue);
         queue.release(publisher);
@@ -196,7 +198,8 @@ impl Inbox {
         self.signal.raise();
     }
 
-    /// Handles the end of a publisher. If it returns, it has a history again.
+    /// Handles the end of a publisher. If the publisher returns, its samples wait for its history
+    /// again.
     pub(in crate::engine) fn parted(&self, publisher: Handle) {
         let mut queue = lock(&self.queue);
         queue.release(publisher);

@@ -126,8 +126,8 @@ impl Session {
         self.reconnect.poll(Instant::now())
     }
 
-    /// Gives up samples that are being passed to Zenoh, unless that ends soon. Called before the
-    /// session is closed.
+    /// Gives up samples that are being passed to Zenoh, unless Zenoh accepts them soon. Called
+    /// before the session is closed.
     pub(super) fn give_up(&self) {
         self.under_way.give_up(&self.session);
     }
@@ -210,8 +210,8 @@ impl Session {
         self.nodes.get(name, || self.number(), declare)
     }
 
-    /// Announces an endpoint. `declare` makes it, before others see it and after its own samples
-    /// can be recognised.
+    /// Announces an endpoint. `declare` makes the endpoint. By then its own samples can be
+    /// recognised, and other nodes do not see the endpoint yet.
     fn announce<T>(
         &self,
         node: &RosNode,

@@ -17,8 +17,9 @@ pub(super) const MAX_LOST: usize = 64;
 /// a node is not reported.
 pub(super) const TRIED_FOR: Duration = Duration::from_secs(60);
 /// Pause before each attempt, including the first one, as for endpoints under `connect`. After a
-/// connection has failed, each topic that waited on it ends it once more. Zenoh finds the
-/// connection by the node's id, so without the pause a late topic would end the new connection.
+/// connection has failed, each topic that waited on it makes Zenoh close it once more. Zenoh finds
+/// the connection by the node's id, so without the pause a late topic would close the new
+/// connection.
 pub(super) const AGAIN_EVERY: Duration = Duration::from_millis(200);
 /// Pause between attempts to a node that has been gone for at least [`LATER_AFTER`].
 const LATER_EVERY: Duration = Duration::from_secs(1);
@@ -39,9 +40,9 @@ struct Neighbour {
 pub(super) struct Neighbours {
     all: BTreeMap<ZenohId, Neighbour>,
     routers: BTreeSet<ZenohId>,
-    /// Time of the last connection to a router. A node that was lost before is tried as if it was
-    /// lost at this time, because the fault that ended the router's connection also ended the
-    /// node's.
+    /// Time of the last connection to a router. If a node was lost before this time, attempts to
+    /// reach it are counted from this time: the fault that ended the router's connection also ended
+    /// the node's.
     router_came: Option<Instant>,
 }
 

@@ -19,8 +19,8 @@ pub(super) struct Reconnect {
 }
 
 impl Reconnect {
-    /// Watches the connections of a session that was just opened. `under_way`: messages passed to
-    /// them. `waiting` is woken when a connection ends.
+    /// Watches the connections of a session that was just opened. `under_way`: messages being
+    /// passed to these connections. Wakes `waiting` when a connection ends.
     pub(super) fn new(
         opened: &Opened,
         connects: &[String],

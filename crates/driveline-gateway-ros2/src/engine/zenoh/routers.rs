@@ -43,7 +43,8 @@ impl Routers {
         }
         self.next = now + CHECK_EVERY;
         let (routers, peers) = neighbours();
-        // If there never was a router, nodes may be connected by their own addresses.
+        // If there never was a router, nodes may have connected without one, by their own
+        // addresses.
         if routers > 0 || (peers > 0 && !self.met) {
             self.met |= routers > 0;
             self.away_since = now;

@@ -198,7 +198,7 @@ impl Asking for ZenohAsking {
     }
 }
 
-/// States of a query. In this state, it is not known yet whether Zenoh has accepted it.
+/// State of a query: it is not known yet whether Zenoh has accepted it.
 const ASKING: u8 = 0;
 /// Zenoh has accepted it.
 const ASKED: u8 = 1;
@@ -225,8 +225,8 @@ impl Asked {
     fn heard(&self, reply: &QueryReply) {
         let sample = match reply.result() {
             Ok(sample) => sample,
-            // The caller has its own time-out. Zenoh reports it as an error that looks like the
-            // server's.
+            // The caller has its own time-out. Zenoh reports a time-out of the query as an error
+            // that looks like an error of the server.
             Err(_) if self.begun.elapsed() >= self.timeout => {
                 return self.state.store(ENDED, Release);
             }

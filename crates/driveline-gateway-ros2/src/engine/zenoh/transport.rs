@@ -118,7 +118,7 @@ impl Transport for ZenohTransport {
         })
     }
 
-    /// The token of an endpoint names its node.
+    /// The token of an endpoint already names its node.
     fn named_within(&self) -> Duration {
         Duration::ZERO
     }

@@ -17,7 +17,7 @@ struct Direct {
     _listed: Listed,
 }
 
-/// Writer on a thread of its own, which is listed until that thread has ended.
+/// Writer on a thread of its own. It stays in the list of writers until that thread has ended.
 struct Apart {
     writer: Arc<Writer>,
     backlog: Backlog<Prepared>,
@@ -54,7 +54,8 @@ pub(in crate::engine) fn open(
     let writer = Arc::new(writer);
     let of_thread = writer.clone();
     let send = move |sample| {
-        // The thread owns the entry: a `move` closure takes only what it names.
+        // The closure must own the entry. A `move` closure captures only variables that it
+        // mentions.
         let _ = &listed;
         of_thread.put(sample)
     };
@@ -84,8 +85,8 @@ impl RosWriter for Apart {
         _: Option<&Bytes>,
         source_timestamp: i64,
     ) -> Result<Written, String> {
-        // Copies the bytes instead of holding the slot: it would stay pinned while its sample is in
-        // the backlog, and its publisher has few slots.
+        // Copies the bytes instead of holding the slot. A held slot would stay pinned while the
+        // sample is in the backlog, and its publisher has few slots.
         let sample = self.writer.prepare(parts, None, source_timestamp)?;
         let Pushed { replaced, failed, why } =
             self.backlog.push(sample, parts.iter().map(|part| part.len()).sum());

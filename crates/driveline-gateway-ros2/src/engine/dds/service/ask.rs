@@ -120,7 +120,7 @@ impl Shared {
     /// Writes a queued request. Called on the writing thread.
     fn send(&self, kept: &Kept) {
         let now = Instant::now();
-        // The caller already has its time-out.
+        // The caller has already timed out.
         if kept.until <= now {
             return;
         }
@@ -131,8 +131,9 @@ impl Shared {
         }
     }
 
-    /// Returns true if a request would reach the server and no other: DDS sends it to every reader.
-    /// An error means that it must not be sent.
+    /// Returns true if a request would reach this server and no other. The check is needed because
+    /// DDS sends a request to every matched reader. An error means that the request must not be
+    /// sent.
     fn ready(&self) -> Result<bool, String> {
         let readers = self.wire.writer.readers().map_err(text)?;
         // Readers of gateways are no servers: gateways recognise and drop requests of other

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ends of services over DDS, as rmw_cyclonedds has them: section "Over DDS" of
-//! `docs/protocols/ros2-services.md`.
+//! Ends (servers and clients) of services over DDS, as rmw_cyclonedds has them: section "Over DDS"
+//! of `docs/protocols/ros2-services.md`.
 //!
 //! An end has a reader, a writer, and a thread that takes samples and checks matches. Responses are
 //! written by the thread that sends them. Requests may have to wait, so a second thread of the end
@@ -31,19 +31,20 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum time that a sender waits for a match of the other end, and for space.
+/// Maximum time that a sender waits until the other end is matched, and until there is space.
 const WITHIN: Duration = Duration::from_secs(2);
 /// Maximum pause between checks without an event.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Number of samples taken between two checks of matches and waiting responses, because remote
 /// writers may write without a pause.
 const TURN: usize = 64;
-/// Maximum number of bytes that wait for the thread of an end, or for acknowledgement …
+/// Maximum size in bytes of the samples of an end that wait for its thread, or for acknowledgement.
+/// It is exceeded if fewer than [`KEPT_AT_LEAST`] samples would fit.
 const KEPT_BYTES: usize = 64 << 20;
-/// … but at least this number of samples may wait,
+/// Minimum number of samples that may wait, whatever their size.
 const KEPT_AT_LEAST: usize = 16;
-/// … and at most this number may wait for the thread or for acknowledgement, unless more calls may
-/// be in flight.
+/// Maximum number of samples that may wait for the thread of an end. [`UNACKNOWLEDGED`] is the
+/// maximum for acknowledgement, unless more calls may be in flight.
 const KEPT: usize = 1024;
 const UNACKNOWLEDGED: usize = 64;
 
@@ -51,7 +52,8 @@ fn text(e: impl ToString) -> String {
     e.to_string()
 }
 
-/// Returns the reason why an end cannot be used from here. `writes`: it is a writer.
+/// Returns the reason why this gateway cannot use the server or client that has this endpoint.
+/// `writes`: the endpoint is a writer.
 fn unable(endpoint: &dds::Endpoint, writes: bool) -> Option<String> {
     let vendor = Vendor::of(&endpoint.gid);
     if vendor != Vendor::CYCLONE {
@@ -265,7 +267,8 @@ impl Wire {
 
     /// Waits for the threads, after [`stop`](Self::stop).
     fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
-        // The receiving thread may drop the last reference to the end, on itself.
+        // The receiving thread itself may drop the last reference to the end. It cannot join
+        // itself.
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id())
         {
             let _ = thread.join();

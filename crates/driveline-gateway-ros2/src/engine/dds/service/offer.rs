@@ -85,7 +85,8 @@ impl Drop for DdsOffered {
     fn drop(&mut self) {
         self.withdraw();
         Wire::join(self.threads.drain(..));
-        // The thread that would see their clients arrive has ended.
+        // The receiving thread, which would notice that the clients of parked responses arrive, has
+        // ended.
         let parked = std::mem::take(&mut *lock(&self.shared.parked));
         parked.iter().for_each(|_| {
             self.shared
@@ -141,7 +142,8 @@ impl Shared {
         if self.wire.reader.writer(client.writer).is_none() && !self.wire.stopped() {
             return Ok(Presence::Gone);
         }
-        // It announces no id, and its request has arrived.
+        // A client without an id cannot be found among the readers. It sent a request, so it counts
+        // as present.
         let Some(id) = client.id.as_deref() else { return Ok(Presence::There) };
         let readers = self.wire.writer.readers().map_err(text)?;
         Ok(if readers.iter().any(|r| Role::Client.id(&r.user_data) == Some(id)) {

@@ -113,7 +113,7 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
     );
 }
 
-/// The end is dropped later, by a thread that may have to wait.
+/// Withdrawal hides an end at once. The drop happens later, on a thread that may have to wait.
 #[test]
 fn a_withdrawn_end_is_invisible_before_it_is_dropped() {
     let _alone = lock(&ALONE);

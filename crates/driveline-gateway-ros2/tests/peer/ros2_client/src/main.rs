@@ -117,7 +117,8 @@ struct Endpoint {
     topic: Name,
     of: MessageTypeName,
     qos: QosProfile,
-    /// Written at once: each new reader receives it.
+    /// True if samples are written without waiting for a reader: each new reader receives them
+    /// later.
     lasting: bool,
 }
 

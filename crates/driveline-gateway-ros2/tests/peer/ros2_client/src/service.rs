@@ -76,8 +76,8 @@ pub(super) struct Kinds {
 impl Message for Names {}
 impl Message for Kinds {}
 
-/// The service with a response of arbitrary length, of those whose hash ros2-client knows over
-/// Zenoh.
+/// Service with a response of arbitrary length. Over Zenoh, ros2-client knows the hashes of only a
+/// few services, and this is one of them.
 pub(super) struct Types;
 
 impl Service for Types {
