@@ -91,7 +91,7 @@ fn write_message(text: &mut String, name: &str, message: &DescriptorProto) {
         if !f.type_name().is_empty() {
             let _ = write!(text, " {}", reference(f));
         }
-        // An `optional` of proto3 is a oneof of its own, which only the parser invents.
+        // For each `optional` of proto3, the parser adds a oneof, which is not in the file.
         if let Some(oneof) = f
             .oneof_index
             .filter(|_| !f.proto3_optional())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For build scripts: Rust types of protobuf messages that Driveline can carry. Needs no `protoc`.
+//! Generates Rust types of protobuf messages for Driveline, in build scripts. Needs no `protoc`.
 //!
 //! ```no_run
 //! // build.rs

@@ -15,8 +15,8 @@ use syn::{
 pub(crate) fn plain_type(options: TokenStream, item: TokenStream) -> TokenStream {
     match expand(options, item.clone()) {
         Ok(tokens) => tokens,
-        // With the bare struct, and without derives that would complain about the same mistake in
-        // their own words.
+        // Returns the bare struct as well, without derives: these would report the same mistake
+        // again.
         Err(e) => {
             let error = e.into_compile_error();
             quote!(#item #error)
@@ -39,7 +39,7 @@ fn expand(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let have = derived(&item.attrs)?;
     let zerocopy = quote!(#types::zerocopy);
     let derives = [
-        // First, because its explanations are the best.
+        // First, because its error messages explain most.
         ("Plain", quote!(#types::Plain)),
         ("Clone", quote!(::core::clone::Clone)),
         ("Copy", quote!(::core::marker::Copy)),
@@ -73,7 +73,7 @@ fn derived(attrs: &[Attribute]) -> syn::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Everything that can be seen without knowing types.
+/// Checks everything that can be checked without knowledge of types.
 fn check(input: &DeriveInput, options: &Options) -> syn::Result<Vec<NamedField>> {
     let fields = named_fields(input)?;
     check_repr(input)?;
@@ -155,8 +155,8 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
     })
 }
 
-/// Checks that point at the field at fault, where zerocopy's own message can only give a number of
-/// bytes.
+/// Generates checks whose errors point at the field that causes them. zerocopy's own error gives
+/// only a number of bytes.
 fn layout_checks(
     ident: &Ident,
     fields: &[NamedField],
@@ -248,7 +248,7 @@ fn check_repr(input: &DeriveInput) -> syn::Result<()> {
     }
 }
 
-/// Explains the types that people try first; the trait bound refuses the rest.
+/// Refuses types that users often try first, with an explanation. The trait bound refuses the rest.
 fn check_type(ty: &Type, what: &str) -> syn::Result<()> {
     let refuse = |why: &str| {
         Err(Error::new(

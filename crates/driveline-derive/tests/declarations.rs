@@ -6,7 +6,7 @@
 use driveline_types::{NoTail, Plain, TailElement, plain_type};
 use std::any::TypeId;
 
-/// Attributes of the user's own stay, derives that are there are not repeated.
+/// The user's attributes stay, and existing derives are not repeated.
 #[plain_type(name = "test/Wheel")]
 #[derive(Debug, Clone, PartialEq, Default)]
 #[repr(C, align(16))]
@@ -19,7 +19,7 @@ struct Wheel {
 mod inner {
     use driveline_types::{Plain, zerocopy};
 
-    // The long form, for who wants to see everything.
+    // The long form, with all attributes visible.
     #[derive(
         Clone,
         Copy,
@@ -38,7 +38,7 @@ mod inner {
     }
 }
 
-// A type of the user's that is called like one of the prelude does not confuse the macros.
+// A user's type with the name of a prelude type does not confuse the macros.
 mod shadow {
     #[expect(dead_code, reason = "it is only in the way")]
     struct Vec;

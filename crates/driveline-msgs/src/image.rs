@@ -150,8 +150,8 @@ impl Encoding {
         if self == Self::Yuyv { "yuv422_yuy2" } else { self.name() }
     }
 
-    /// Returns the bytes of a row for each pixel; 1 for `nv12` and `nv21`, whose rows are those of
-    /// planes.
+    /// Returns the number of bytes of a row per pixel. For `nv12` and `nv21` this is 1, because
+    /// each row belongs to one plane.
     #[must_use]
     pub fn bytes_per_pixel(self) -> u32 {
         match self {

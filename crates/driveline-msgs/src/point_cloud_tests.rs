@@ -30,7 +30,7 @@ fn points_are_written_and_read_in_place() {
         "'x' Float32 at offset 0, 'y' Float32 at offset 4, 'z' Float32 at offset 8, 'intensity' \
          Float32 at offset 12"
     );
-    // A point of the same size that knows fewer fields is fine, as in PCL.
+    // A point type of the same size with fewer fields is accepted, as in PCL.
     assert_eq!(cloud.points::<PointXyzAligned>().unwrap()[1].z, 3.0);
     assert!(matches!(
         cloud.points::<PointXyz>(),

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Copy, Debug)]
 struct Known {
     publisher: u64,
-    /// Number of the newest sample that was received or counted, by its publisher's numbers.
+    /// Number of the newest sample that was received or counted. The publisher gave this number.
     furthest: Option<u64>,
     uncounted: Option<Uncounted>,
 }
@@ -51,7 +51,7 @@ impl KnownAfar {
         }
     }
 
-    /// Handles the end of an edge. Returns true if an older publisher was forgotten for it.
+    /// Handles the end of an edge. Returns true if an older publisher was forgotten to make room.
     pub(crate) fn settle(&mut self, e: &Edge) -> bool {
         let next = (reader::newest(&e.segment).0 + 1).max(e.next());
         let uncounted = e.uncounted(|p| self.furthest(p));
@@ -100,8 +100,8 @@ impl KnownAfar {
 }
 
 impl Edge {
-    /// Returns the publisher of another host, and the number up to which its samples were received
-    /// or counted as missed, if all before `next` were.
+    /// Returns the publisher of another host, and its own number of the last sample before `next`.
+    /// The result assumes that all samples before `next` were received or counted as missed.
     fn read_afar(&self, next: u64) -> Option<(u64, u64)> {
         let (publisher, lost) = (
             self.progress.afar.load(Relaxed),
@@ -124,20 +124,21 @@ impl Edge {
         ))
     }
 
-    /// The same if a gateway reports missing samples. They are counted as soon as they are
-    /// reported, up to the newest sample.
+    /// Returns the same from a gateway's report on missing samples, if there is one. Missing
+    /// samples count as soon as the gateway reports them, so the number is that of the newest
+    /// sample.
     fn said_afar(&self) -> Option<(u64, u64)> {
         let said = AfarCount::read(&self.segment).filter(|said| said.publisher != 0)?;
         self.base(&said)?;
         Some((said.publisher, said.missing.saturating_add(reader::newest(&self.segment).0)))
     }
 
-    /// Returns true if its gateway reports `missing` in the segment, not only with each sample.
+    /// Returns true if the gateway reports `missing` in the segment, not only with each sample.
     pub(crate) fn says_what_is_missing(&self) -> bool {
         self.said_afar().is_some()
     }
 
-    /// The same for an edge whose local publisher has ended.
+    /// Returns the same as [`Self::read_afar`] for an edge whose local publisher has ended.
     fn counted_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
         let goes_on = AfarCount::read(&self.segment)
             .filter(|said| before(said.publisher).is_some() && said.state == AfarState::Ended);
@@ -167,8 +168,8 @@ impl Edge {
         (said != 0).then_some(said)
     }
 
-    /// Returns the number of missing samples that do not count: before the last sample taken,
-    /// before the match, or before the first sample that arrived.
+    /// Returns the number of missing samples that do not count: those before the last taken sample,
+    /// else those before the match, else those before the first sample that arrived.
     fn base(&self, said: &AfarCount) -> Option<u64> {
         let progress = &self.progress;
         let taken = progress.lost_before.load(Relaxed).checked_sub(1);
@@ -210,7 +211,7 @@ impl Edge {
         if !self.is_new_from_afar() || said.publisher == 0 {
             return lost;
         }
-        // Another gateway carried its samples until then.
+        // If `elsewhere` has a number, another gateway carried the samples before this edge.
         let newest = reader::newest(&self.segment).0;
         let here = (newest + 1).saturating_sub(self.first);
         elsewhere(said.publisher).map_or(lost, |f| {
@@ -229,7 +230,7 @@ impl Edge {
         match said.map(|said| said.state) {
             Some(AfarState::Unknown(why)) => Some(why),
             Some(AfarState::Ended) => {
-                // No sample of it arrived, and the number to expect is unknown.
+                // False if no sample of the publisher arrived and the number to expect is unknown.
                 let begun = said.is_some_and(|said| {
                     self.base(&said).is_some() || elsewhere(said.publisher).is_some()
                 });
@@ -248,8 +249,8 @@ impl Edge {
     }
 }
 
-/// Returns the number up to which edges other than `new`, and earlier ones, have received or
-/// counted the samples of a remote publisher.
+/// Returns the number up to which the samples of a remote publisher were received or counted by
+/// edges other than `new`. `known` is this number for edges that are no longer listed.
 pub(crate) fn furthest_elsewhere(
     new: &Edge,
     edges: &[Arc<Edge>],
@@ -261,8 +262,8 @@ pub(crate) fn furthest_elsewhere(
         let of = if e.ended.load(Relaxed) {
             e.counted_afar(e.next(), |p| furthest.filter(|_| p == publisher))
         } else {
-            // Another gateway carries them as well, or has ended unnoticed. Its unread samples are
-            // received or counted there.
+            // Another gateway still carries the samples, or has ended unnoticed. The unread samples
+            // of `e` will be received or counted through `e`.
             e.said_afar().or_else(|| {
                 e.read_afar(reader::newest(&e.segment).0.saturating_add(1).max(e.next()))
             })
@@ -272,8 +273,9 @@ pub(crate) fn furthest_elsewhere(
     furthest
 }
 
-/// Skips the publisher's unread samples with numbers below `number` on edges before `new`. Returns
-/// how many of them a gateway has counted: these are missed here, not lost on the way.
+/// Skips the publisher's unread samples with numbers below `number` on ended edges other than
+/// `new`. Returns the number of skipped samples that a gateway has counted: these are missed here,
+/// not lost on the way.
 pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> u64 {
     let mut passed = 0;
     let left = edges
@@ -281,7 +283,7 @@ pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, nu
         .filter(|e| !std::ptr::eq(&***e, new) && e.ended.load(Relaxed) && has_unread(e));
     for e in left {
         let newest = reader::newest(&e.segment).0;
-        // Newer samples will still be read.
+        // An edge whose newest sample is not below `number` will still be read.
         if !e
             .left_from_afar()
             .is_some_and(|(p, lost)| p == publisher && lost.saturating_add(newest) < number)

@@ -55,10 +55,10 @@ impl AfarState {
 pub struct AfarCount {
     /// The publisher, as in [`driveline_types::Remote`].
     pub publisher: u64,
-    /// Number of its last written sample before the first that counts here. `None`: unknown, and no
-    /// sample of it has arrived.
+    /// Number of the publisher's last sample before the first one that counts here. `None`: this
+    /// number is unknown, and no sample of the publisher has arrived.
     pub before: Option<u64>,
-    /// Number of samples written as far as is known, and missing here.
+    /// Number of samples that the publisher is known to have written and that are missing here.
     pub missing: u64,
     /// State of the publisher.
     pub state: AfarState,
@@ -77,8 +77,8 @@ impl AfarCount {
         );
     }
 
-    /// Reads the report of a publisher. `None`: it is not a gateway's, or one of an earlier
-    /// release.
+    /// Reads the report of a publisher. `None`: the publisher does not belong to a gateway, or
+    /// belongs to a gateway of an earlier release.
     pub(crate) fn read(segment: &Segment) -> Option<Self> {
         let word = segment.afar_count().load(Relaxed);
         let state = AfarState::of_code(u16::try_from(word & 0xffff).unwrap_or(0))?;

@@ -34,8 +34,8 @@ pub enum Access {
 }
 
 impl Access {
-    /// Returns true if a user has the right. This process's own user always has it, if it has a
-    /// name in this user namespace.
+    /// Returns true if a user has the right. This process's own user always has the right, provided
+    /// that this user namespace maps it.
     pub(crate) fn permits(&self, user: User) -> bool {
         let own = user.is_surely(User::own());
         match self {
@@ -124,7 +124,7 @@ pub struct SubscriptionConfig {
     /// Samples that may be held at once, of all publishers together, a copy in progress included;
     /// at least 1.
     pub max_held: u32,
-    /// `max_held` is the limit of each publisher instead.
+    /// Applies `max_held` to each publisher separately, not to all publishers together.
     pub held_of_each: bool,
     /// Takes its pins from the reserve for tools, and never makes a publisher wait.
     pub observer: bool,

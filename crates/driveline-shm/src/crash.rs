@@ -3,7 +3,7 @@
 //!
 //! Not part of the transport: it is here because signal handlers need unsafe code. A process that
 //! runs foreign code names that code in the report. A core file is written as usual: the handler
-//! restores the previous one and repeats the faulting instruction.
+//! restores the previous handler and repeats the faulting instruction.
 #![allow(unsafe_code, reason = "handlers of signals")]
 
 use std::cell::RefCell;
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FATAL: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
 
-/// Length of the handler's stack, in bytes, since the thread's own stack may have overflowed: more
-/// than any kernel needs.
+/// Length of the handler's stack, in bytes: more than any kernel needs. The handler does not use
+/// the thread's own stack, because that may have overflowed.
 const STACK_LEN: usize = 64 * 1024;
 
 /// An existing signal stack is kept if it has this size; the stacks of Rust's own threads are
@@ -103,14 +103,14 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     let sent = code <= 0;
     let mut action = installed.before[at];
     if sent && matches!(signal, libc::SIGSEGV | libc::SIGBUS) {
-        // Rust's handler treats a sent signal as a fault, and returns so that it is raised again.
+        // Rust's handler treats a sent signal as a fault: it returns, and expects the signal again.
         action.sa_sigaction = libc::SIG_DFL;
     }
     // SAFETY: puts back an action that the kernel gave, or its own.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     if sent {
-        // Sent and not caused by an instruction that would run again. It waits until this handler
-        // has returned. SAFETY: sends a signal to this very thread.
+        // The signal was sent, so no instruction will raise it again: send it once more. It stays
+        // pending until this handler has returned. SAFETY: sends a signal to this very thread.
         unsafe {
             libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal)
         };
@@ -123,7 +123,8 @@ impl Drop for SignalStack {
     fn drop(&mut self) {
         let Some(memory) = self.0.take() else { return };
         let off = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-        // SAFETY: takes the stack out of use on the thread whose own it is, which is not on it now.
+        // SAFETY: disables the calling thread's own signal stack, on which the thread does not run
+        // now.
         unsafe { libc::sigaltstack(&raw const off, ptr::null_mut()) };
         // SAFETY: the mapping that `reserve` made, which is no longer in use.
         unsafe { libc::munmap(memory, STACK_LEN) };

@@ -220,8 +220,8 @@ impl DeadlineReports {
         Some(DeadlinesMissed { missed, total })
     }
 
-    /// Returns when the next report is due, in the past if one is; `missed_at` is when the next
-    /// deadline is missed.
+    /// Returns the time at which the next report is due. If a report is due already, that time is
+    /// in the past. `missed_at` is the time at which the next deadline is missed.
     #[must_use]
     pub fn due(&self, total: u64, missed_at: MonotonicNs) -> MonotonicNs {
         if total > self.reported { self.not_before } else { missed_at.max(self.not_before) }

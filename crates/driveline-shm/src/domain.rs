@@ -103,7 +103,7 @@ pub fn other_users() -> Vec<u32> {
         let name = entry.file_name();
         let user = name.to_str().and_then(|n| n.strip_prefix(PREFIX)).and_then(|n| n.parse().ok());
         let Some(user) = user.filter(|user| *user != own) else { continue };
-        // A directory with another user's number in its name does not belong to that user.
+        // The number in the name does not prove that the directory belongs to that user.
         let is_theirs = |m: std::fs::Metadata| m.is_dir() && m.uid() == user;
         if std::fs::symlink_metadata(entry.path()).is_ok_and(is_theirs) && users.len() < MAX_DOMAINS
         {

@@ -3,12 +3,12 @@
 //!
 //! The publish times that decide come from the publishers, so they are used only while they are
 //! plausible:
-//! - A time in the future is not, because all publishers share the machine's clock. When the oldest
-//!   sample is wanted it counts as published now (it comes last); when the newest is wanted, as
-//!   older than all others.
-//! - A publisher has at most its depth of samples from before another publisher's unread sample.
-//!   Once that many have been read from it in a row while the other waits, the other has its turn,
-//!   regardless of the times.
+//! - A time in the future is implausible, because all publishers share the machine's clock. When
+//!   the oldest sample is wanted, such a sample counts as published now, so it comes last. When the
+//!   newest is wanted, it counts as older than all others.
+//! - At most `depth` samples of a publisher can be older than an unread sample of another
+//!   publisher. Once that many have been read in a row while the other publisher waits, the other
+//!   one has its turn, regardless of the times.
 //! - Equal times take turns.
 
 use crate::limits::{MAX_ENDED, MAX_MATCHES};
@@ -50,8 +50,8 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// Returns the publisher to read from, among those with unread samples that were not skipped.
-    /// `candidate` is called with indexes below `count`. `now` is called after the time that it is
-    /// compared with has been read.
+    /// `candidate` is called with indexes below `count`. Each publish time is read before `now`,
+    /// with which it is compared, is called.
     pub(crate) fn choose(
         &mut self,
         want: Want,

@@ -90,9 +90,9 @@ pub(crate) fn point(name: &'static str) {
         && order.left.fetch_sub(1, Relaxed) == 1
     {
         if order.stop {
-            // To this very thread, which then stops before it returns. Sent to the process, any
-            // thread may take it, and this one runs on for a while. SAFETY: sends a signal; no
-            // memory is involved.
+            // Raised on this very thread, which then stops before the call returns. If the signal
+            // were sent to the process, another thread could take it while this one runs on.
+            // SAFETY: sends a signal; no memory is involved.
             let _ = unsafe { libc::raise(libc::SIGSTOP) };
         } else {
             // SIGKILL ends all threads before any of them returns. Nothing is left to do if a

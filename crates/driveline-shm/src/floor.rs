@@ -44,8 +44,8 @@ impl SharedWords {
     /// Opens the words that another process of the same benchmark has created, by their descriptor.
     ///
     /// # Errors
-    /// `InvalidData` if the descriptor is not that of such words; the kernel's, if it refuses the
-    /// mapping.
+    /// `InvalidData` if the descriptor does not refer to such words; the kernel's error, if it
+    /// refuses the mapping.
     pub fn open(fd: OwnedFd) -> io::Result<Self> {
         let len = fstat(&fd)?.st_size;
         if len != PAGE_LEN as i64 {
@@ -90,7 +90,8 @@ impl SharedBytes {
     pub fn create(len: usize) -> io::Result<Self> {
         let fd = memfd_create("driveline-floor", MemfdFlags::CLOEXEC)?;
         fallocate(&fd, FallocateFlags::empty(), 0, len as u64)?;
-        // The descriptor ends here, so no other mapping of this memory can come to be.
+        // The descriptor is closed at the end of this function, so this memory cannot be mapped
+        // again.
         let map = Mapping::new(&fd, len, Mode::ReadWrite)?;
         Ok(Self { map, len })
     }

@@ -49,7 +49,7 @@ impl HeartbeatWords {
         self.fd.as_fd()
     }
 
-    /// Words that only this process writes. A child of `fork` sees zeros of its own.
+    /// Words that only this process writes. A forked child sees zeros instead.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
         self.map.words(0, self.count)
@@ -78,7 +78,7 @@ impl PeerHeartbeatWords {
     /// Returns the present value of a word; 0 beyond the last one.
     #[must_use]
     pub fn load(&self, index: usize) -> u64 {
-        // A read-only mapping takes relaxed loads alone, and each word stands for itself.
+        // A read-only mapping permits only relaxed loads. They suffice: the words are independent.
         self.map.words(0, self.count).get(index).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 }

@@ -52,8 +52,8 @@ impl HeldSamples {
         // SAFETY: the entry is free and the caller the only one who may open it, so no other thread
         // accesses the header.
         let result = entry.header.with_mut(|header| write(unsafe { &mut *header }));
-        // Relaxed: other threads get handles only from this one, by means that order what came
-        // before.
+        // Relaxed: other threads get handles only from this one, and the hand-over makes the
+        // earlier writes visible to them.
         entry.handles.store(1, Relaxed);
         result
     }

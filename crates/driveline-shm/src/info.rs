@@ -50,8 +50,8 @@ pub struct PublisherStats {
 
 /// Counters of a subscription, over all its publishers, past ones included.
 ///
-/// Published after the match = received + missed + expired + corrupt + refused + lost on the way +
-/// not read, whenever they are asked for.
+/// At any time, published after the match = received + missed + expired + corrupt + refused + lost
+/// on the way + not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TransportStats {

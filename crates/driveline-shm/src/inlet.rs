@@ -512,10 +512,10 @@ impl Inlet {
         }
     }
 
-    /// Returns the number of missing samples of a remote publisher before the first one that
-    /// arrived through `new`, which has number `number` on its host: those lost on the way, and the
-    /// unread ones of earlier edges, which are skipped and count as missed. `None`: no sample of
-    /// the publisher was read before, through any gateway.
+    /// Counts the missing samples of a remote publisher before the first sample that arrived
+    /// through `new`. `number` is the number of this sample on its host. Returns two counts:
+    /// samples lost on the way, and unread samples of earlier edges, which are skipped and count as
+    /// missed. `None`: no sample of the publisher was read before, through any gateway.
     pub(crate) fn missing_from_afar(
         &self,
         new: &Edge,
@@ -552,7 +552,7 @@ impl Inlet {
     }
 
     pub(crate) fn stats(&self) -> TransportStats {
-        // Same order as where an edge moves from one to the other.
+        // Locks in the same order as the code that moves an edge from `edges` to `gone`.
         let edges = lock(&self.edges);
         let mut sum = lock(&self.gone).clone();
         let known = lock(&self.afar);
@@ -569,7 +569,8 @@ impl Inlet {
         sum
     }
 
-    /// Deadlines missed until now, and when the next one may be; `None` without a deadline. Locks.
+    /// Returns the number of missed deadlines, and the time of the next possible one; `None`
+    /// without a deadline. Locks.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         self.qos.deadline_ms?;
         let edges = lock(&self.edges);

@@ -43,7 +43,7 @@ pub struct Survey {
     /// Participants that have answered.
     pub participants: Vec<ParticipantInfo>,
     /// Processes of this user or root that exist and have not answered in time: stopped, or far too
-    /// busy. 0 stands for one whose process is not known, such as one of another PID namespace.
+    /// busy. 0 stands for a process whose id is not known, such as one of another PID namespace.
     pub silent: Vec<u32>,
     /// The same for other users, including participants that were not queried because of their
     /// number.
@@ -60,9 +60,10 @@ pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>
     survey(domain_dir, timeout).map(|s| s.participants)
 }
 
-/// Removes the sockets of dead processes from the domain directory, and returns their number: for a
-/// launcher whose process was killed. Participants do so when they begin, and when a match ends.
-/// Blocks on files only; allocates; any thread.
+/// Removes the sockets of dead processes from the domain directory, and returns the number of
+/// removed sockets. For a launcher after one of its processes was killed. Participants also remove
+/// such sockets, when they start and after a match has ended. Blocks on files only; allocates; any
+/// thread.
 ///
 /// # Errors
 /// If the directory cannot be read.

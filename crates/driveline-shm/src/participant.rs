@@ -399,8 +399,8 @@ fn check_sendable(schema: &Schema) -> Result<(), String> {
         armed_apart: true,
         refuse: None,
     };
-    // The real message is longer by two names and some digits; a decode of the same limits happens
-    // at the peer.
+    // The real message is longer by two names and some digits. The peer decodes it with the same
+    // limits.
     match Message::Hello(Box::new(hello)).encode() {
         Some(packet) if packet.len() + 1024 <= crate::limits::MAX_MESSAGE_LEN => Ok(()),
         _ => {

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 
 /// Readers of one user. (A user that the user namespace does not map has a group for each match.)
 /// They share a wake word in separate memory, because a process that can read a word can also
-/// disturb its sleepers. It lives as long as one of their matches.
+/// disturb its sleepers. The group lives as long as one of its matches.
 #[derive(Debug)]
 pub(crate) struct Group {
     user: User,
@@ -110,9 +110,9 @@ impl PubMatch {
         self.page.is_here()
     }
 
-    /// Returns true once its first sample is decided.
+    /// Returns true once the first sample of the match is decided.
     pub(crate) fn has_begun(&self) -> bool {
-        // Acquire pairs with the Release after which the control thread let the match begin.
+        // Acquire pairs with the Release store with which the control thread begins the match.
         self.believed.load(Acquire) != NOT_BEGUN
     }
 
@@ -141,7 +141,7 @@ impl protocol::Match for PubMatch {
     }
     #[inline]
     fn position(&self, newest: u64) -> u64 {
-        // Acquire pairs with the Release after which the control thread let the match begin.
+        // Acquire pairs with the Release store with which the control thread begins the match.
         let begun = self.believed.load(Acquire);
         if begun == NOT_BEGUN {
             return 0;

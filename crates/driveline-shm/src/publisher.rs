@@ -69,7 +69,7 @@ pub struct MatchedSubscription {
 }
 
 /// Reading position of a subscription, also after its end. Callable on any thread. Keeps 4 KiB of
-/// its memory.
+/// the subscription's memory.
 #[derive(Clone, Debug)]
 pub struct Progress(Arc<PubMatch>);
 
@@ -176,7 +176,7 @@ impl Publisher {
     /// Best effort: bounded by the number of pins, never waits. Reliable: waits up to
     /// `max_blocking_ms` for reliable subscriptions that have not read the sample which falls out
     /// of the history. Then it publishes anyway, and does not wait for such a subscription again
-    /// until it has read something.
+    /// until that subscription has read everything.
     ///
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.

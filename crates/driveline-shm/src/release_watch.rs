@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Wakes an executor that could not take a sample because too many are held, when one of them is
-//! released.
+//! Wakes an executor when a held sample is released, if a take failed before because too many
+//! samples were held.
 //!
 //! Two words with one writer each, as in the gate of a callback group. The consumer announces that
 //! it is starved and checks again; the releasing thread frees a place and checks for a starved
@@ -41,7 +41,7 @@ impl ReleaseWatch {
         true
     }
 
-    /// Notes that a sample was released, after its room is visible.
+    /// Notes that a sample was released. Call it after the freed room is visible.
     #[inline]
     pub fn given_back(&self) {
         if self.watched.load(Relaxed) {

@@ -110,7 +110,7 @@ fn give_up(
 }
 
 fn look(m: &PubMatch, publication: &Publication, needed: u64, published: u64) -> Position {
-    // Acquire pairs with the Release after which the control thread let the match begin.
+    // Acquire pairs with the Release store with which the control thread begins the match.
     let believed = m.believed.load(Acquire);
     if believed == NOT_BEGUN || !m.reliable.load(Relaxed) || m.gone.load(Relaxed) {
         return Position::Fine;

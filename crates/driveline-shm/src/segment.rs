@@ -54,9 +54,9 @@ impl Segment {
         Ok(Self { map, layout, places: layout.places() })
     }
 
-    /// Returns an own segment with copies of the `count` newest samples up to `newest` of an ended
-    /// publisher. A sample that is not at the place in its index is left out: readers find it
-    /// missing in the copy, as in the original.
+    /// Copies the `count` newest samples of an ended publisher, up to `newest`, into a new segment.
+    /// A sample is left out if its ring entry does not lead to a slot that holds it. Readers find
+    /// it missing in the copy, as in the original.
     pub(crate) fn copy_of_newest(&self, newest: u64, count: u64) -> io::Result<Self> {
         use protocol::Segment as _;
         let mut samples = Vec::new();
@@ -78,7 +78,7 @@ impl Segment {
         let slots = u32::try_from(samples.len().max(1)).unwrap_or(u32::MAX);
         let layout = Layout { slots, max_payload: longest.unwrap_or(0), ..self.layout };
         layout.check().map_err(|text| io::Error::new(io::ErrorKind::InvalidData, text))?;
-        // On the control thread, which does not wait.
+        // This runs on the control thread, which does not wait.
         let admission = admit_at_once(layout.len() as u64).map_err(io::Error::other)?;
         let (_fd, copy) = Self::create("driveline-left", layout)?;
         drop(admission);
@@ -172,8 +172,9 @@ impl Segment {
         self.meta(slot)[2].load(Relaxed)
     }
 
-    /// Begins to fetch the parts of a slot that are written before the publish: its header (with
-    /// one origin, two lines) and the beginning of its payload, which are in the readers' caches.
+    /// Begins to fetch the parts of a slot that are written before the publish: its header (two
+    /// cache lines if it has one origin) and the beginning of its payload. Until then they are in
+    /// the readers' caches.
     #[inline]
     pub(crate) fn prefetch_to_fill(&self, slot: usize) {
         let meta = self.places.meta_at(slot);

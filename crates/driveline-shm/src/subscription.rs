@@ -263,8 +263,8 @@ impl Subscription {
             return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
         };
         let next = edge.next();
-        // The sample itself is counted by its own reason; skipped samples before it count as
-        // missed.
+        // The caller counts the sample itself under its own reason; skipped samples before it count
+        // as missed.
         let skip = |to: u64| {
             let passed = to.saturating_sub(next);
             add(&counters.missed, passed);
@@ -481,7 +481,7 @@ impl Subscription {
         if !self.birthplace.is_here() {
             return Vec::new();
         }
-        // A list from before a change lacks publishers that have joined or left since.
+        // Uses the present list: the copy in `self` may be from before the last change.
         self.inlet
             .edges()
             .iter()
@@ -565,7 +565,8 @@ impl Drop for Subscription {
     }
 }
 
-/// Number of the `passed` samples before the one taken that could still be read.
+/// Of the `passed` samples, which precede the taken one, returns the number of those that could
+/// still be read.
 fn readable_before(edge: &Edge, want: Want, passed: u64) -> u64 {
     if want == Want::Latest { passed.min(edge.depth - 1) } else { 0 }
 }

@@ -62,9 +62,9 @@ impl WaitThreads {
                 .spawn(move || run(&own))
                 .ok();
             if thread.is_none() {
-                // Without a thread, its publishers would not wake the waiter. So the waiter checks
-                // repeatedly instead of sleeping. It shows as CPU use; the remedy is a higher limit
-                // on threads.
+                // Without this thread, its publishers would not wake the waiter. So the waiter
+                // checks repeatedly instead of sleeping. This shows as CPU use; the remedy is a
+                // higher limit on threads.
                 waiter.look();
             }
             list.push((shared, thread));

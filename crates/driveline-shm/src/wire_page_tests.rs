@@ -367,7 +367,7 @@ fn kinds_of_messages_and_their_longest_length_are_those_of_the_code() {
     assert!(messages.contains("at most 163 840 bytes"));
 }
 
-/// As `hexdump -C` prints it, without the last line.
+/// Returns the bytes as `hexdump -C` prints them, without the last line.
 fn dump(bytes: &[u8]) -> String {
     let line = |(i, chunk): (usize, &[u8])| {
         let hex: Vec<String> = chunk.iter().map(|b| format!("{b:02x}")).collect();

@@ -12,7 +12,7 @@ use driveline_shm::*;
 use driveline_types::SampleHeader;
 use patience::eventually;
 
-/// Replaced here or lost on the way to this host.
+/// Returns the number of samples that were replaced here or lost on the way to this host.
 fn missed_in_all(s: &Subscription) -> u64 {
     s.stats().missed + s.stats().lost_on_the_way
 }
@@ -24,8 +24,8 @@ fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {
     let mut p = publisher(&a, |c| c.qos.depth = 8);
     let mut s = subscription(&b, |c| c.qos.depth = 8);
     eventually(|| p.matched() == 1 && s.matched() == 1);
-    // Claimed by a gateway: in all, since its first sample. Counting begins with what is read
-    // first; fewer than before cannot be.
+    // `lost` is the gateway's total since its first sample. Counting begins with the first sample
+    // read. A total that decreases is impossible and counts as no loss.
     for (sequence, lost) in [(5, 3), (6, 3), (10, 6), (11, 5), (12, 7)] {
         let remote = Some(driveline_types::Remote { lost, ..Default::default() });
         let loan = p.loan(1).unwrap();
@@ -42,8 +42,8 @@ fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {
     assert_eq!(missed_in_all(&s), 5);
 }
 
-/// As a gateway that has published so many samples of publisher `of` of another host publishes its
-/// sample `number`.
+/// Publishes sample `number` of publisher `of` on another host, as a gateway does that has brought
+/// `published` samples of this publisher before.
 fn bring(p: &mut Publisher, published: &mut u64, of: u64, number: u64) {
     *published += 1;
     let remote = Some(driveline_types::Remote {
@@ -71,11 +71,11 @@ fn what_another_host_publishes_while_no_gateway_is_here_counts_as_missed() {
     let d = Domain::new();
     let (a, b) = (d.join("a"), d.join("b"));
     let mut s = subscription(&b, |c| c.qos.depth = 8);
-    // Publisher, number there, and what is missing before it.
+    // Publisher, number of the sample there, and number of samples missing before it.
     let starts: [&[(u64, u64, u64)]; 5] = [
         &[(9, 5, 0), (9, 6, 0), (9, 8, 1)],
         &[(9, 12, 3), (9, 13, 0)],
-        // What is kept for those who come late comes again.
+        // Samples that are kept for late subscriptions arrive again.
         &[(9, 11, 0), (9, 12, 0), (9, 13, 0), (9, 14, 0)],
         &[(7, 100, 0)],
         &[(9, 16, 1)],
@@ -116,7 +116,7 @@ impl Bringing {
         Self { of }
     }
 
-    /// It dies, and another comes.
+    /// Ends this gateway, and starts another one.
     fn started_again(self, a: &Participant, s: &Subscription) -> Self {
         drop(self);
         eventually(|| s.matched() == 0);
@@ -190,8 +190,8 @@ proptest::proptest! {
         cases: 12, failure_persistence: None, ..Default::default()
     })]
 
-    /// Of each ten: 0 gateway dies and another comes, 1 to 3 lost on the way, 4 and 5 read next, 6
-    /// read newest; else it comes here.
+    /// Steps: 0 replaces the gateway; with 1 to 3 a sample is lost on the way; 4 and 5 read the
+    /// next sample; 6 reads the newest; with 7 to 9 a sample arrives.
     #[test]
     fn each_sample_of_another_host_is_received_or_missed_whatever_gateways_do(
         steps in proptest::collection::vec(0u8..10, 1..120),
@@ -243,8 +243,9 @@ proptest::proptest! {
         cases: 24, failure_persistence: None, ..Default::default()
     })]
 
-    /// Of each ten: 0 gateway dies and another comes, 1 and 2 lost on the way, 3 read next, 4 and 5
-    /// read newest; else it comes here. Of one publisher or the other.
+    /// Steps, each for one of the two publishers: 0 replaces the gateway; with 1 and 2 a sample is
+    /// lost on the way; 3 reads the next sample; 4 and 5 read the newest; with 6 to 9 a sample
+    /// arrives.
     #[test]
     fn each_sample_of_two_publishers_of_another_host_is_received_or_missed_once(
         steps in proptest::collection::vec((0u8..10, 0usize..2), 1..120)

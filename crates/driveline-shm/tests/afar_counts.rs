@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway says in its segment what is not here of a publisher of another host: losses count that
-//! no sample follows, and what cannot be known is said.
+//! A gateway reports in its segment which samples of a publisher of another host are missing here.
+//! So losses count even if no sample follows, and unknown numbers are reported as unknown.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
@@ -19,7 +19,7 @@ struct Gateway {
     publisher: Publisher,
     published: u64,
     before: Option<u64>,
-    /// Its newest sample here, by its number there.
+    /// Number of the remote publisher's newest sample that arrived here.
     newest: u64,
     state: AfarState,
 }
@@ -62,7 +62,7 @@ impl Gateway {
             .unwrap();
     }
 
-    /// Its publisher has ended with this number.
+    /// Reports that the remote publisher has ended, and that `last` was its last sample.
     fn ended(&mut self, last: u64) {
         (self.newest, self.state) = (last, AfarState::Ended);
         self.say();
@@ -242,7 +242,7 @@ enum Step {
     Lose,
     Take,
     Latest,
-    /// Another gateway goes on; so many are published while there is none.
+    /// Another gateway takes over. This many samples are published while there is no gateway.
     Gateway(u64),
 }
 
@@ -271,7 +271,7 @@ proptest! {
         let mut gateway = Gateway::begin(&a, &s, 9);
         let mut number = first;
         gateway.bring(number);
-        // Known to the gateways here.
+        // Number of samples that the gateways here know of.
         let mut known = 1;
         for step in &steps {
             match step {

@@ -20,7 +20,7 @@ fn say(p: &mut Publisher, text: &str) -> u64 {
     p.publish(loan, &mut SampleHeader::stamped_now()).unwrap()
 }
 
-/// Claims any time of publication.
+/// Publishes a sample that claims to have been published at time `t`.
 fn say_at(p: &mut Publisher, t: u64, text: &str) {
     let mut loan = p.loan(text.len()).unwrap();
     loan.payload_mut().copy_from_slice(text.as_bytes());
@@ -116,7 +116,7 @@ fn held_samples_stay_whole_while_the_publisher_runs_on() {
     assert_eq!(s.take_latest().unwrap_err(), TakeError::AllHeld { max_held: 3 });
     drop(held.pop());
     assert_eq!(text(&s.take_latest().unwrap().unwrap()), "other 999");
-    // Beyond subscription and participant, from another thread.
+    // A held sample outlives its subscription, and another thread can read it.
     drop(s);
     for i in 0..1000 {
         say(&mut p, &format!("again {i}"));
@@ -232,7 +232,7 @@ fn a_publisher_that_lies_about_its_times_does_not_displace_others() {
     let mut liar = publisher(&a, |c| c.qos.depth = 4);
     let mut s = subscription(&a, |c| c.qos.depth = 4);
     eventually(|| honest.matched() == 1 && liar.matched() == 1 && s.matched() == 2);
-    // Newest of all, again and again.
+    // The liar always claims to be the newest.
     for _ in 0..3 {
         say(&mut honest, "honest");
         say_at(&mut liar, u64::MAX, "lie");
@@ -243,7 +243,7 @@ fn a_publisher_that_lies_about_its_times_does_not_displace_others() {
     assert_eq!(text(&s.take_latest().unwrap().unwrap()), "lie", "alone it is read");
     say(&mut honest, "honest");
     assert_eq!(text(&s.take_latest().unwrap().unwrap()), "honest", "and has not replaced another");
-    // Oldest of all, and never at an end.
+    // The liar always claims to be the oldest, and always has another sample.
     say(&mut honest, "honest");
     let mut order = Vec::new();
     for i in 0..12 {
@@ -383,7 +383,7 @@ fn publishers_that_offer_something_else_are_passed_over_in_silence() {
     let offering = |reliability| {
         move |c: &mut SubscriptionConfig| c.offering = Some((reliability, Durability::Volatile))
     };
-    // It asks for less than is offered, and still means only one of the two.
+    // The requested QoS is satisfied by both publishers, but `offering` selects only one.
     let mut of_reliable = subscription(&b, offering(Reliability::Reliable));
     let mut of_best_effort = subscription(&b, offering(Reliability::BestEffort));
     eventually(|| of_reliable.matched() == 1 && of_best_effort.matched() == 1);
@@ -431,7 +431,7 @@ fn own_publishers_can_be_left_out() {
     let mut s = subscription(&a, |c| c.own_process = OwnProcess::Exclude);
     let mut other = publisher(&b, |_| {});
     eventually(|| s.matched() == 1);
-    // A publisher that came later is matched, so the own one was passed over.
+    // A publisher that was created later is matched, so the own one was skipped.
     let _later = publisher(&b, |_| {});
     eventually(|| s.matched() == 2);
     say(&mut own, "own");
@@ -571,7 +571,7 @@ fn reliable_waits_for_the_reader_and_not_forever() {
         "a reader that does not read is waited for once, then not again until it reads"
     );
     assert_eq!(text(&s.take_next().unwrap().unwrap()), "18");
-    // One that crawls has not caught up.
+    // A slow reader that reads one sample for each published one never catches up.
     for i in 20..40 {
         say(&mut p, &i.to_string());
         s.take_next().unwrap().unwrap();
@@ -596,7 +596,7 @@ fn reliable_waits_for_the_reader_and_not_forever() {
         }
         p.stats().reliable_timeouts
     });
-    // time: so that the writer waits by then; one that does not yet wait must not time out either
+    // time: lets the writer begin its wait; a writer that waits later must not time out either
     std::thread::sleep(Duration::from_millis(20));
     drop(s);
     assert_eq!(writer.join().unwrap(), 0);
@@ -636,8 +636,8 @@ fn deadlines_and_leases_are_watched() {
     assert!(p.stats().deadlines_missed > 0 && s.stats().deadlines_missed > 0);
 }
 
-/// Ends with a peer's count, without a bound on time: as long as nothing is published, a deadline
-/// is missed again and again.
+/// Waits for counts, without a bound on time: as long as nothing is published, one deadline after
+/// the other is missed.
 #[test]
 fn deadlines_count_from_the_first_sample_until_the_other_end_is_gone() {
     let d = Domain::new();

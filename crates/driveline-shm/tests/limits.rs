@@ -69,7 +69,8 @@ fn the_257th_publisher_of_a_topic_is_refused_at_both_ends_and_matched_when_anoth
         "{text}"
     );
     assert_eq!((beyond.matched(), s.matched()), (0, MAX_MATCHES), "no match that carries nothing");
-    // The matched ones are received, and the one beyond the limit once another has ended.
+    // Samples of the matched publishers are received. Those of the refused publisher are received
+    // after another one has ended.
     say(&mut all[MAX_MATCHES - 1]);
     eventually(|| s.take_next().unwrap().is_some());
     all.remove(0);
@@ -108,7 +109,7 @@ fn of_300_publishers_that_are_there_already_256_are_matched_and_the_others_refus
     assert!(all.iter().zip(&refused).all(|(p, told)| (p.matched() == 0) == *told));
 }
 
-/// MAX_HELD, MAX_PINS: what is granted is what the publisher has declared.
+/// MAX_HELD, MAX_PINS: a publisher grants only the pins that it has declared.
 #[test]
 fn a_subscription_beyond_the_pins_is_refused_at_both_ends() {
     let d = Domain::new();
@@ -124,7 +125,7 @@ fn a_subscription_beyond_the_pins_is_refused_at_both_ends() {
     );
     let (code, told) = awaited(|| refusal_of_publisher(&mut p));
     assert_eq!((code, told), (RefusalCode::Pins, text));
-    // Tools have pins of their own, and bounds of their own.
+    // Tools have separate pins and separate limits.
     let mut observers: Vec<Subscription> = (0..=OBSERVER_PINS)
         .map(|_| {
             subscription(&b, |c| {
@@ -192,7 +193,8 @@ fn samples_of_more_publishers_that_ended_than_are_kept_count_as_missed() {
     assert_eq!((read, s.stats().missed, s.stats().not_read), (MAX_ENDED, 3, 0));
 }
 
-/// MAX_LEFT_BYTES: the same for their bytes; those of the last one stay in any case.
+/// MAX_LEFT_BYTES: the same for the bytes of unread samples. The samples of the publisher that
+/// ended last are always kept.
 #[test]
 fn bytes_of_publishers_that_ended_beyond_what_is_kept_count_as_missed() {
     const EACH: usize = 40 << 20;
@@ -256,7 +258,7 @@ fn events_beyond_those_that_wait_are_counted() {
     let d = Domain::new();
     let (a, b) = (d.join("a"), d.join("b"));
     let mut s = subscription(&b, |_| {});
-    // Each gives two: it comes and goes.
+    // Each publisher causes two events: matched and unmatched.
     for _ in 0..3 {
         let all: Vec<Publisher> =
             (0..50).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();

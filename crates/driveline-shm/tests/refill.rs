@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory of a loan: that of the newest sample, once no subscription can read it any more; never
-//! that of a sample which a subscription may still read.
+//! A loan uses the memory of the newest sample again once no subscription can read that sample. It
+//! never uses the memory of a sample that a subscription may still read.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
@@ -47,7 +47,7 @@ impl Scene {
         s
     }
 
-    /// Publishes a sample of one byte's repetition; returns where it lies.
+    /// Publishes a sample in which all bytes are `byte`. Returns the address of its payload.
     fn say(&mut self, len: usize, byte: u8) -> usize {
         let mut loan = self.publisher.loan(len).unwrap();
         loan.payload_mut().fill(byte);
@@ -97,7 +97,7 @@ fn unread_samples_stay() {
     let loan = w.publisher.loan(LEN).unwrap();
     whole(&slow.take_next().unwrap().unwrap(), 1);
     drop(loan);
-    // Now only the second is unread.
+    // Now only the second sample is unread.
     let mut loan = w.publisher.loan(LEN).unwrap();
     loan.payload_mut().fill(9);
     whole(&slow.take_next().unwrap().unwrap(), 2);
@@ -148,7 +148,7 @@ fn who_comes_late_gets_what_it_is_entitled_to() {
     drop(s.take_latest().unwrap().unwrap());
     assert_ne!(w.say(LEN, 2), first);
     drop(s.take_latest().unwrap().unwrap());
-    // A loan that is out does not take the history along.
+    // A transient-local publisher keeps its history even while a loan is out.
     let loan = w.publisher.loan(LEN).unwrap();
     let mut late = w.subscription(transient);
     for byte in [1, 2] {

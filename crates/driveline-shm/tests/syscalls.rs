@@ -40,8 +40,8 @@ fn calls_since(start: usize) -> Vec<i32> {
     (start..COUNT.load(SeqCst)).map(|i| CALLS.get(i).map_or(-1, |c| c.load(SeqCst))).collect()
 }
 
-/// From here on system calls of this thread do nothing but be written down. There is no way back:
-/// the thread cannot end.
+/// From now on, system calls of this thread are only recorded, not executed. This cannot be
+/// undone, so the thread cannot end.
 fn forbid_system_calls() {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let allow = |number: libc::c_long, to: u8| libc::sock_filter {
@@ -52,8 +52,8 @@ fn forbid_system_calls() {
     };
     let mut program = [
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
-        // The handler's own return; and the clock, which is a call only on machines whose clock
-        // cannot be read without.
+        // Permits the handler's return, and the clock: reading it needs a system call on some
+        // machines.
         allow(libc::SYS_rt_sigreturn, 2),
         allow(libc::SYS_clock_gettime, 1),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_TRAP),
@@ -150,8 +150,8 @@ fn watched(domain: &Path) -> String {
             set.attach(&s).unwrap();
             // SAFETY: no arguments, cannot fail.
             sender.send(unsafe { libc::gettid() }).unwrap();
-            // The first wake-up may be about the match; from the second wait it is not woken, as
-            // wake-ups do nothing here.
+            // The first wake-up may come from the match. From the second wait on, nothing wakes
+            // this thread, because the publisher's wake-up calls are not executed.
             loop {
                 set.wait(None, Duration::ZERO);
             }
@@ -163,7 +163,7 @@ fn watched(domain: &Path) -> String {
     std::thread::spawn(move || {
         let mut pairs = pairs;
         let mut text = String::with_capacity(10_000);
-        // What is done once at the first use, such as taking over the list of publishers.
+        // Does the work of the first use, such as copying the list of publishers.
         for (p, s) in &mut pairs {
             publish(p);
             drop(s.take_next().unwrap().unwrap());
@@ -192,7 +192,8 @@ fn watched(domain: &Path) -> String {
         let quiet = COUNT.load(SeqCst);
         publish(&mut waking);
         let woken = COUNT.load(SeqCst);
-        // Both still sleep, and have had their wake-up for that sample.
+        // Both sleepers still sleep. They already had their wake-up call for the sample they wait
+        // for.
         publish(&mut waking);
         let again = COUNT.load(SeqCst);
         text_of("control", &calls_since(0)[..control]);
@@ -224,7 +225,7 @@ fn watched(domain: &Path) -> String {
 fn publishing_and_taking_make_no_system_call_but_the_one_that_wakes() {
     if let Some(domain) = std::env::var_os(VARIABLE) {
         println!("\n@{}@", watched(Path::new(&domain)));
-        // The watched thread cannot end, nor what it has be dropped.
+        // The watched thread cannot end, and its values cannot be dropped.
         std::process::exit(0);
     }
     let domain = tempfile::tempdir().unwrap();

@@ -37,8 +37,9 @@ fn subscription(p: &Participant, topic: &str) -> Subscription {
     p.create_subscription(c).unwrap()
 }
 
-/// The control threads report a match before they wake its waiters, and answer tools in sequence:
-/// after this answer, that wake-up is over, and the next one has another cause.
+/// Waits until the wake-ups of a match are over. A control thread wakes the waiters of a match and
+/// then answers tools, one after the other. So after its answer, the next wake-up has another
+/// cause.
 fn settled(d: &tempfile::TempDir, w: &mut WaitSet) {
     let all = list(d.path(), Duration::from_secs(60)).unwrap();
     assert!(!all.is_empty() && all.iter().all(|p| p.name == "test"));
@@ -79,7 +80,7 @@ fn time_kicks_and_data_end_a_wait() {
         assert_eq!(w.wait(None, Duration::ZERO), Wake::Kicked);
         assert_eq!(w.wait(in_ms(2), Duration::ZERO), Wake::TimedOut);
         let t = std::thread::spawn(move || {
-            // time: so that the wait has begun; one that begins later must end as well
+            // time: lets the wait begin; a wait that begins later must end as well
             std::thread::sleep(Duration::from_millis(20));
             kicker.kick();
         });
@@ -94,7 +95,7 @@ fn time_kicks_and_data_end_a_wait() {
         assert_eq!(w.wait(None, Duration::MAX), Wake::Data);
         assert!(s.take_next().unwrap().is_some());
         let t = std::thread::spawn(move || {
-            // time: so that the wait has begun; one that begins later must end as well
+            // time: lets the wait begin; a wait that begins later must end as well
             std::thread::sleep(Duration::from_millis(20));
             publish(&mut p);
             p
@@ -155,8 +156,8 @@ fn ping_pong_never_hangs() {
     }
 }
 
-/// Several sleepers on one word, and a writer that stops when all have read: one lost wake-up hangs
-/// it.
+/// Several sleepers on one word, and a writer that continues only when all have read: a lost
+/// wake-up hangs the test.
 #[test]
 fn many_sleepers_are_all_woken_by_one_call() {
     for backend in BACKENDS {
@@ -246,7 +247,7 @@ fn more_topics_than_one_call_can_wait_for() {
         for i in [0, 1, 77, TOPICS - 1] {
             let mut p = publishers.remove(i);
             let t = std::thread::spawn(move || {
-                // time: so that the wait has begun; one that begins later must end as well
+                // time: lets the wait begin; a wait that begins later must end as well
                 std::thread::sleep(Duration::from_millis(5));
                 publish(&mut p);
                 p

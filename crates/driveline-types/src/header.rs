@@ -510,7 +510,7 @@ impl SampleHeader {
     }
 }
 
-// Room to grow is part of the contract.
+// Free words for later releases are part of the contract.
 const _: () = assert!(REMOTE_PUBLISHER + 1 < HEADER_WORDS);
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ fn published(
     header
 }
 
-/// As a gateway publishes it at `now` on a host where it seems to have been on the way for
-/// `transit` nanoseconds.
+/// Returns the header that a gateway publishes at `now` on another host. The estimated transit time
+/// is `transit` nanoseconds.
 fn arrived(mut h: SampleHeader, transit: i64, now: u64) -> SampleHeader {
     let back = MonotonicNs(now).signed_since(h.publish_time) - transit;
     for o in h.origins.as_mut_slice() {
@@ -246,8 +246,8 @@ proptest! {
         }
     }
 
-    /// Hosts whose clocks are known badly: a way takes a negative time, and data is older than the
-    /// host's own clock.
+    /// Hosts with a badly known clock offset: a transit time can be negative, and data can be older
+    /// than the host's own clock.
     #[test]
     fn parts_of_an_age_are_what_they_are_also_below_zero(
         hops in proptest::collection::vec(
@@ -278,8 +278,8 @@ proptest! {
         }
     }
 
-    /// Whatever another process wrote, and by how much it did not add up: a callback makes that
-    /// neither more nor less.
+    /// The parts of an age that another process wrote may not add up to the age. A callback does
+    /// not change that difference.
     #[test]
     fn nothing_that_stands_in_a_header_breaks_the_sums_of_those_who_read_it(
         words in proptest::collection::vec(any::<u64>(), HEADER_WORDS),
@@ -306,7 +306,7 @@ proptest! {
         let late = root(3, 900 + publish, 1000 + publish);
         let taken = late.publish_time.0 + take;
         let mut l = Lineage::start(MonotonicNs(start));
-        // Conversions before it was read were not on its way, those after it were.
+        // A conversion before the sample was read does not count for it; one after that does.
         l.convert(MonotonicNs(start), MonotonicNs(start + converted.min(taken - start)));
         l.inherit(&late, Arrival::Read);
         l.convert(MonotonicNs(taken), MonotonicNs(taken + end / 2));

@@ -12,7 +12,7 @@
 //! # let _ = topic;
 //! ```
 
-// The macros name this crate from outside, also when its own tests use them.
+// The macros use the path `::driveline_types`, also in this crate's own tests.
 #[cfg(test)]
 extern crate self as driveline_types;
 

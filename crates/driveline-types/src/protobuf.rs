@@ -5,9 +5,9 @@ use crate::schema::Schema;
 
 /// A protobuf message with an identity that both ends can compare.
 ///
-/// `driveline-build` implements it, in a build script, for every message of a set of `.proto`
-/// files; the definition text is described in `docs/protocols/protobuf-definition.md` and is the
-/// same in C++.
+/// In a build script, `driveline-build` implements this trait for every message of a set of
+/// `.proto` files. `docs/protocols/protobuf-definition.md` describes the definition text, which is
+/// the same in C++.
 pub trait ProtobufMessage: prost::Message + Default + Clone + 'static {
     /// Full name, such as `driveline.msgs.LaneMarkings`.
     const NAME: &'static str;

@@ -137,7 +137,7 @@ impl Drop for Entered {
 /// `CLOCK_REALTIME - CLOCK_MONOTONIC` of this host now, in nanoseconds.
 ///
 /// Added to a [`MonotonicNs`] it gives Unix time. Publishers put it into every sample so that
-/// records can be aligned with the rest of the world; nothing inside Driveline decides by it.
+/// recordings can be aligned with data of other systems. Driveline itself makes no decision by it.
 #[must_use]
 pub fn wall_offset_ns() -> i64 {
     let monotonic = nanoseconds(ClockId::Monotonic);

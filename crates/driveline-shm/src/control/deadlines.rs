@@ -38,12 +38,13 @@ impl Control {
                         state.inlet.event(SubscriptionEvent::LivelinessGained { publisher });
                     }
                     if !w.alive {
-                        // While it is lost, its return is noticed within a quarter of the lease.
+                        // While liveliness is lost, its return is noticed within a quarter of the
+                        // lease.
                         period.ends = period.ends.min(now + period.length / 4);
                     }
                 }
                 note(w.lease.as_ref().map(|p| p.ends));
-                // Checked here for the count; the thread that polls events reports it.
+                // This check keeps the count exact; the thread that polls events reports it.
                 note(w.edge.deadlines(now).map(|(_, again)| again));
             }
         }

@@ -76,8 +76,8 @@ impl Control {
 
     pub(super) fn receive_hints(&mut self, key: u64) {
         if !self.rescan.is_harmless() {
-            // An older kernel, and other users: the kernel closes the descriptors that they send,
-            // and that may block.
+            // The kernel is older, and other users can send descriptors. The kernel closes these
+            // during the receive, which may block.
             self.set_listening(key, EventFlags::empty());
             let commands = Arc::clone(&self.commands);
             self.rescan.apart(move |rescan| {

@@ -25,7 +25,7 @@ impl Control {
             if self.blocking_tasks.is_full() {
                 return self.rest(key);
             }
-            // The last descriptor is used here: tools show why nothing else works.
+            // Uses even the last descriptor, so that tools can show why nothing else works.
             let socket = match self.reserve.accept(&self.info_listener, &self.blocking_tasks) {
                 Ok(Some((socket, _))) => socket,
                 Ok(None) => return,

@@ -53,7 +53,7 @@ impl Control {
             .map(|(k, _)| *k)
             .collect();
         for key in gone {
-            // Samples may keep the connection open: it must leave epoll now.
+            // Held samples may keep the connection open, so it is removed from epoll now.
             if let Some(Source::Dial(Dial { state: DialState::Matched { edge, .. }, .. })) =
                 self.sources.remove(&key)
             {
@@ -146,8 +146,8 @@ impl Control {
                 if self.identity.directory.remove(name) {
                     state.known.remove(name);
                 } else {
-                    // Another user's leftover in a sticky directory. Names are never used again: it
-                    // need not be dialled again.
+                    // The socket is another user's leftover in a sticky directory. Names are never
+                    // used again, so this one need not be dialled again.
                     state.known.insert(name.to_owned(), Known::Refused);
                 }
             }
@@ -171,8 +171,8 @@ impl Control {
         }
     }
 
-    /// Decides whether another publisher of this user may be dialled, if necessary after another
-    /// one was disconnected for a while.
+    /// Decides whether another publisher of this user may be dialled. If necessary, a silent
+    /// publisher is disconnected for a while in its favour.
     fn admission_for(&mut self, id: EndpointId, user: User) -> Admission {
         let dials = self.sources.iter().filter_map(|(key, s)| match s {
             Source::Dial(d) if d.inlet == id => Some(d.dialled(*key)),
@@ -358,7 +358,8 @@ impl Control {
                     lock(&inlet.refusals).remove(&name);
                     state.notified.remove(&name);
                     inlet.change(|edges| edges.push(Arc::clone(&edge)));
-                    // After the change: a thread that receives the event finds the publisher.
+                    // Sent after the change, so that a thread that receives the event finds the
+                    // publisher.
                     inlet.event(SubscriptionEvent::Matched {
                         publisher: edge.publisher,
                         node: edge.node.to_string(),
@@ -444,8 +445,8 @@ impl Control {
                     note(at);
                     continue;
                 }
-                // Silence is not death: a stopped process may continue. It stays dialled, without
-                // delaying others.
+                // A silent publisher need not be dead: a stopped process may continue. It stays
+                // dialled, and does not delay others.
                 *complain_at = None;
                 if let Some(state) = self.inlets.get(inlet) {
                     let text = format!(

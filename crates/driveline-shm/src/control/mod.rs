@@ -281,7 +281,8 @@ impl Control {
         Ok(control)
     }
 
-    /// Registers a descriptor; `source` keeps it.
+    /// Registers a descriptor with epoll. Returns its key, under which the caller enters the
+    /// descriptor in `sources`.
     fn watch(&mut self, fd: impl AsFd, flags: epoll::EventFlags) -> io::Result<u64> {
         let key = self.next_source;
         self.next_source += 1;

@@ -34,7 +34,7 @@ pub(super) struct Outlet {
     listener: GuardedFd,
     key: u64,
     pub(super) name: String,
-    /// Replaced lists wait for the publishing thread to leave its scan.
+    /// True while replaced lists wait for the publishing thread to leave its scan.
     pub(super) reclaiming: bool,
     pub(super) watch: super::watch::PublisherWatch,
     /// True if it was reported that connections cannot be accepted.
@@ -406,7 +406,7 @@ impl Outlet {
             Err(text) => return no(RefusalCode::Version, format!("topic '{topic}': {text}")),
         };
         if let Some(refuse) = &hello.refuse {
-            // Only temporary refusals; a permanent one is sent as an answer.
+            // A HELLO contains only temporary refusals; a permanent one is sent as an answer.
             let code = if refuse.code.may_pass() { refuse.code } else { RefusalCode::Protocol };
             return no(
                 code,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Subscriptions that leave out the publishers of their own process.
+//! Subscriptions that skip the publishers of their own process.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use super::{Commands, Control, Source};
@@ -12,7 +12,7 @@ use crate::sys::socket;
 use driveline_types::{EndpointId, TopicName};
 use std::sync::{Arc, Mutex};
 
-/// The socket of a publisher is in the directory before the control thread hears of the publisher.
+/// The socket of a publisher is in the directory before the control thread knows the publisher.
 #[test]
 fn an_own_publisher_is_left_out_as_soon_as_its_name_can_be_seen() {
     let dir = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ pub(super) struct Claim {
     pub(super) observer: bool,
 }
 
-/// Grants `claim` next to the granted ones, or returns the reason and the remedy.
+/// Grants `claim` in addition to the granted claims, or returns the reason and the remedy.
 pub(super) fn grant(
     granted: &[Claim],
     claim: Claim,

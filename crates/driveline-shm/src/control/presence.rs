@@ -45,7 +45,8 @@ impl Control {
         }
         match self.make_names_again() {
             Ok(()) => self.lost = false,
-            // Another process is just recreating it; its link count shows that within a second.
+            // Another process is recreating the directory; the link count shows that within a
+            // second.
             Err(_) if self.identity.directory.is_removed() => {}
             Err(e) => {
                 let text = format!(
@@ -90,7 +91,7 @@ impl Control {
                 socket::turn_away(outlet.listener(), &self.blocking_tasks);
                 outlet.replace_listener(socket);
             }
-            // Under the same name: matched subscriptions must not take it for another publisher.
+            // Uses the same name, so that matched subscriptions see no other publisher.
             self.announce(&name.text);
         }
         Ok(())

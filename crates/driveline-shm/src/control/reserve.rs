@@ -30,8 +30,8 @@ impl Reserve {
         }
     }
 
-    /// Accepts the next connection, if there is one. Returns with it whether it has the reserve's
-    /// number.
+    /// Accepts the next connection, if there is one. Returns the connection, and true if it uses
+    /// the reserve's descriptor number.
     pub(super) fn accept(
         &mut self,
         listener: impl AsFd,

@@ -10,7 +10,7 @@ fn ms(v: Option<u32>) -> Option<Duration> {
     v.map(|v| Duration::from_millis(u64::from(v)))
 }
 
-/// Period within which an end must give a sign of life.
+/// Period within which an endpoint must give a sign of life.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Period {
     pub(super) length: Duration,
@@ -71,8 +71,8 @@ impl SubscriptionWatch {
     }
 
     pub(super) fn add(&mut self, edge: &Arc<Edge>, now: MonotonicNs) {
-        // A process that is alive needs no proof beyond the kernel's: its end closes the
-        // connection.
+        // Without `manual_by_topic`, the connection proves that the process is alive: the kernel
+        // closes it when the process ends.
         let lease = self.lease.filter(|_| edge.qos.liveliness == Liveliness::ManualByTopic);
         if self.deadline.is_some() || lease.is_some() {
             self.edges.push(EdgeWatch {

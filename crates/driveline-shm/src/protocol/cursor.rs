@@ -28,8 +28,8 @@ pub fn settle() {
 /// Position up to which a subscription claims to have read.
 #[inline]
 pub fn position(cursor: &AtomicU64) -> u64 {
-    // Acquire pairs with the Release of `store` and `advance`: the pins of what it has read up to
-    // there are visible.
+    // Acquire pairs with the Release of `store` and `advance`: the subscription's pins on samples
+    // up to this position are visible.
     cursor.load(Acquire)
 }
 

@@ -61,8 +61,9 @@ impl<T> Scans<T> {
     /// Begins a scan. The caller must pass a SeqCst fence before [`Scan::load`].
     pub fn enter(&mut self) -> Scan<'_, T> {
         let scans = self.0.scans.load(Relaxed);
-        // The caller's fence orders it before the load of the pointer. Release: a thread that sees
-        // this number (`reclaim`) takes the earlier scans for over, so it must see their effects.
+        // The caller's fence orders this store before the load of the pointer. Release: a thread
+        // that sees this number (`reclaim`) regards the earlier scans as ended, so it must see
+        // their effects.
         self.0.scans.store(scans.wrapping_add(1), Release);
         Scan(&self.0)
     }

@@ -48,8 +48,8 @@ impl Kick {
         if mutant(Mutant::LookOverwrites) {
             return self.0.swap(LOOK, AcqRel) == WAITING;
         }
-        // Release as for `kick`. A failure means idle, already looking, or kicked: all of them
-        // look.
+        // Release as for `kick`. A failure means that the word is idle, look or kicked: in each of
+        // these states the waiter checks for data anyway.
         self.0.compare_exchange(WAITING, LOOK, AcqRel, Relaxed).is_ok()
     }
 

@@ -49,7 +49,7 @@ pub trait Match {
     fn armed(&self) -> &AtomicU64;
     /// Value of `armed` that was last woken for. Private to the publishing thread.
     fn woken(&self) -> &AtomicU64;
-    /// Number of its trust group: no two groups in one list have the same; below 64.
+    /// Number of its trust group, below 64. No two groups in one list have the same number.
     fn group(&self) -> usize;
     /// Sequence up to which the subscription reads nothing any more, by its cursor or its first
     /// sequence. At most `newest`; 0 while unknown.

@@ -3,8 +3,9 @@
 //! processes that check at once would both find enough, and the kernel kills a process that exceeds
 //! its cgroup.
 //!
-//! The lock is a `flock` on the user's own directory in /dev/shm. The kernel releases it with its
-//! holder, so no clean-up is needed; a wait for it is bounded. `docs/protocols/shm.md`, Memory.
+//! The lock is a `flock` on the user's own directory in /dev/shm. The kernel releases it when its
+//! holder ends, so no clean-up is needed; a wait for it is bounded. `docs/protocols/shm.md`,
+//! Memory.
 
 use super::directory::Directory;
 use super::fork::GuardedFd;
@@ -129,8 +130,7 @@ fn take_lock(place: &Path, patience: Duration) -> Taken {
                 IN_VAIN.store(false, Relaxed);
                 return Taken::Lock(Lock(directory));
             }
-            // In the first case, the directory was removed and created again meanwhile: other
-            // processes lock the new one.
+            // `Ok`: the directory was removed meanwhile, and other processes lock its successor.
             Ok(()) | Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
             // A file system without locks.
             Err(_) => return Taken::Needless,
@@ -202,7 +202,7 @@ mod tests {
         let Taken::Lock(lock) = take_lock(t.path(), Duration::ZERO) else {
             panic!("it is free again")
         };
-        // Another directory at its place has another lock.
+        // Another directory at the same path has another lock.
         std::fs::remove_dir(t.path()).unwrap();
         let Taken::Lock(_) = take_lock(t.path(), Duration::ZERO) else {
             panic!("it is made again")

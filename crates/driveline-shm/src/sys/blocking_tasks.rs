@@ -203,8 +203,8 @@ impl Drop for Foreign {
             let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
             let _ = epoll::delete(&self.blocking_tasks.epoll, &self.fd);
         }
-        // Replaced by something that outlives this value: it must not depend on thread timing which
-        // of two references is dropped last.
+        // Replaces the descriptor by one that outlives this value. With a second reference instead,
+        // thread timing would decide which of the two references is dropped last.
         let fd = std::mem::replace(&mut self.fd, Arc::clone(&self.blocking_tasks.epoll));
         self.blocking_tasks.run(self.user, move || drop(fd));
     }

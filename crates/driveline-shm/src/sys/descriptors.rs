@@ -212,7 +212,7 @@ fn further(needed: usize) -> Result<(), DescriptorShortage> {
     }
 }
 
-/// Checks for the descriptors of a first dial.
+/// Checks that enough descriptors are free for a first dial.
 pub(crate) fn can_dial() -> Result<(), DescriptorShortage> {
     let now = present();
     if now.limit.saturating_sub(now.open) < DIALLING as u64 { Err(now) } else { Ok(()) }

@@ -157,7 +157,7 @@ impl Directory {
         Ok(Self { fd, path: path.to_owned(), shared: mode & 0o077 != 0 })
     }
 
-    /// Opens an existing directory for looking only.
+    /// Opens an existing directory for reading only, without checks.
     pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = GuardedFd::new(open(path, flags, Mode::empty())?)?;
@@ -179,8 +179,8 @@ impl Directory {
         format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
     }
 
-    /// The sockets with names of Driveline's own form, of at most [`MAX_DIRECTORY_ENTRIES`]
-    /// entries; everything else is ignored.
+    /// Returns the sockets with names of Driveline's own form. Reads at most
+    /// [`MAX_DIRECTORY_ENTRIES`] entries and ignores all other kinds.
     pub(crate) fn names(&self) -> io::Result<Names> {
         let mut names = Vec::new();
         for (read, entry) in Dir::read_from(&self.fd)?.enumerate() {
@@ -235,8 +235,8 @@ impl Directory {
     /// owner knows the right mode.
     pub(crate) fn reopen(&self) -> Result<(), String> {
         let new = if self.shared {
-            // Not `open`, even after a look at the path: while the old directory is being removed,
-            // its path still exists when its last link is gone.
+            // `open` could create the directory. A check of the path before would not prevent that:
+            // the path still exists for a moment when the last link of the old directory is gone.
             Self::open_at(&self.path, None).map_err(|e| match e {
                 OpenError::Directory { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                     "it was made for several users, so make it again with its mode".into()

@@ -202,8 +202,8 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len, 1), len) }
     }
 
-    /// Prefetches the cache line at `offset` for writing: readers that have it lose it now, not
-    /// when the first store waits for it.
+    /// Prefetches the cache line at `offset` for writing. Readers that have the line lose it now,
+    /// so the first store does not wait for that.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, offset: usize) {
         // The pointer is not dereferenced, so it need not be checked.

@@ -18,7 +18,7 @@ const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
 /// Creates a memfd of `len` bytes, reserved and prefaulted. It is mapped read-write here, and
-/// cannot be mapped so anywhere else.
+/// cannot be mapped writable anywhere else.
 pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)> {
     // NOEXEC_SEAL would be right, but kernels before 6.3 refuse the flag.
     let fd = GuardedFd::new(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?)?;
@@ -54,7 +54,7 @@ fn bad(text: String) -> io::Result<()> {
 }
 
 /// Only a memfd can have these seals, so a page fault cannot block. (The kernel creates tmpfs files
-/// with `F_SEAL_SEAL`, so that they get no others.)
+/// with `F_SEAL_SEAL`, so no other seal can be added to them.)
 fn check_seals(fd: impl AsFd) -> io::Result<()> {
     let seals = fcntl_get_seals(fd)?;
     if seals.contains(SEALS) {

@@ -64,8 +64,8 @@ pub fn prefer_numa_node(node: u32) -> io::Result<()> {
     const BITS: usize = libc::c_ulong::BITS as usize;
     let mut mask = [0 as libc::c_ulong; NODE_BITS / BITS];
     mask[place / BITS] |= 1 << (place % BITS);
-    // SAFETY: the kernel reads `NODE_BITS` bits of the mask, which has as many and outlives the
-    // call; of the count it subtracts one.
+    // SAFETY: the kernel reads `NODE_BITS` bits of the mask (it subtracts one from the count). The
+    // mask has as many bits and outlives the call.
     let done = unsafe {
         libc::syscall(libc::SYS_set_mempolicy, PREFERRED, mask.as_ptr(), NODE_BITS as libc::c_ulong)
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A domain of its own for a test, with ends of one topic.
+//! A separate domain for each test, with endpoints of one topic.
 
 use driveline_shm::*;
 use driveline_types::Schema;

@@ -13,7 +13,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use std::sync::Arc;
 
-/// The kernel's part: sleeping while something is as expected.
+/// Model of the kernel: a thread sleeps while a condition holds.
 #[derive(Default)]
 struct Sleep {
     lock: Mutex<()>,
@@ -79,8 +79,8 @@ fn a_reliable_publisher_without_its_fence() {
     must_notice(Mutant::NoWaitingFence, reliable);
 }
 
-/// Two kickers and a helper; the waiter must return at least once after either kick, and see what
-/// came before it.
+/// Two threads kick one waiter. The waiter must return at least once after each kick, and see the
+/// writes before that kick.
 fn kicked() {
     check(3, || {
         let kick = Arc::new(Kick::default());
@@ -99,7 +99,7 @@ fn kicked() {
                 })
             })
             .collect();
-        // Nothing but kicks ends its waits: it goes on until it has seen both.
+        // Only kicks end the waits. The waiter continues until it has seen both kicks.
         while done.iter().any(|d| d.load(Relaxed) == 0) {
             while !kick.take() {
                 if kick.begin() {

@@ -2,8 +2,8 @@
 //! Models of the lock-free core, and the mistakes that they must notice.
 //!
 //! Runs only with `RUSTFLAGS="--cfg loom" cargo test -p driveline-shm --release --test loom`. The
-//! functions under test are the shipped ones; what is written here is memory for them to work on,
-//! and a kernel that lets threads sleep.
+//! functions under test are the shipped ones. This file adds only memory for them to work on, and a
+//! model of the kernel in which threads sleep.
 #![cfg(loom)]
 #![allow(unsafe_code, reason = "the models have cells in place of shared memory")]
 
@@ -106,7 +106,7 @@ impl Match for Page {
     }
 }
 
-/// The kernel's part: a word to sleep on.
+/// Model of the kernel: a word to sleep on.
 struct Futex {
     word: AtomicU32,
     lock: Mutex<()>,
@@ -138,8 +138,8 @@ impl Wakers<Arc<Page>> for Kernel {
     }
 }
 
-/// Value that must not be dropped while a model fails: dropping it uses atomics, which loom no
-/// longer has then, and a second panic would end the program instead of the test.
+/// Value that must not be dropped while a model fails: the drop uses atomics, which loom no longer
+/// provides then, and a second panic would end the program instead of the test.
 struct Calm<T>(std::mem::ManuallyDrop<T>);
 
 impl<T> Calm<T> {
@@ -210,8 +210,8 @@ fn exchange(
     exchange_with(usize::MAX, samples, reads, readers, kept, want, preemptions);
 }
 
-/// The same, with the weight of a retired slot: 0 waits with a pass until slots run out, the
-/// greatest makes one at each publish.
+/// The same, with a given weight of a retired slot. With weight 0, a pass is made only when slots
+/// run out; with the greatest weight, at each publish.
 fn exchange_with(
     weight: usize,
     samples: usize,
@@ -388,7 +388,7 @@ fn reclaim() {
         }
         let mut changes = control.join().unwrap();
         assert!(changes.reclaim(), "nothing is scanned any more");
-        // Both sides go before the cells, as in the product.
+        // Both sides are dropped before the cells, as in the product.
         drop((scans, changes));
         drop(cells);
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The exchange of samples where publishing looks at pins only when slots run out: a retired slot
-//! waits for a later fence and scan than those of the publish that retired it.
+//! The exchange of samples when a publish checks the pins only if slots run out. A retired slot
+//! then waits for the fence and scan of a later publish than the one that retired it.
 
 use crate::{exchange_with, must_notice};
 use driveline_shm::protocol::reader::Want;

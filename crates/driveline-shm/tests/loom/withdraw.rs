@@ -23,9 +23,9 @@ fn refill(g: &Memory, slots: &mut Slots, scans: &mut Scans<Vec<Arc<Page>>>) -> u
     reader::newest(g).1
 }
 
-/// Reads whatever is unread, in order, as the product does: it moves its cursor while it holds the
-/// sample, and gives that back last. `lost`: a sample that is announced and is not there may be
-/// met.
+/// Reads the next unread sample, if there is one, as the product does: moves the cursor while the
+/// sample is held, and releases the sample last. With `may_lose`, an announced sample may be
+/// missing.
 fn read(g: &Memory, page: &Page, next: &mut u64, may_lose: bool) {
     match reader::borrow(g, &page.pins[0], Want::Next, *next, 2) {
         Borrow::Pinned { sequence, slot } => {
@@ -40,8 +40,8 @@ fn read(g: &Memory, page: &Page, next: &mut u64, may_lose: bool) {
     }
 }
 
-/// One publisher and honest readers, at exactly as many slots as the protocol claims to need. Two
-/// samples stay published, so with two of them every one that is not there was withdrawn.
+/// One publisher and honest readers, with exactly as many slots as the protocol claims to need. Two
+/// samples stay published. So with two samples in all, a missing sample was withdrawn.
 fn withdraw(samples: u64, reads: usize, readers: usize, preemptions: usize) -> bool {
     let same_slot_again = Arc::new(AtomicBool::new(false));
     let again = Arc::clone(&same_slot_again);
@@ -101,8 +101,8 @@ fn an_unread_sample_is_withdrawn() {
     must_notice(Mutant::WithdrawUnread, withdraw_one);
 }
 
-/// A reader that says that it has read what it is about to read: it may lose samples, but gets none
-/// that is torn.
+/// A reader whose cursor claims that it has read samples before it reads them. It may lose samples,
+/// but gets no torn one.
 fn liar() {
     check(3, || {
         let n = slots_needed(1, 1, 1);
@@ -143,8 +143,8 @@ fn a_liar_with_a_relaxed_scan() {
     must_notice(Mutant::RelaxedScan, liar);
 }
 
-/// A subscription joins while samples are withdrawn. It begins after what is published when it is
-/// entered, and gets everything from there on.
+/// A subscription joins while samples are withdrawn. It begins after the samples that are published
+/// when it enters the list, and gets all later samples.
 fn join() {
     check(3, || {
         let n = slots_needed(2, 1, 1);
@@ -159,8 +159,8 @@ fn join() {
             thread::spawn(move || {
                 changes.replace(vec![Arc::clone(&page)]);
                 let newest = reader::newest(&*g).0;
-                // The publisher does not know yet where it begins: the product stores that after
-                // the answer.
+                // The publisher does not know yet where the subscription begins: the product stores
+                // the position after the answer.
                 first.store(newest + 1, Release);
                 changes
             })
@@ -196,7 +196,7 @@ fn a_subscription_joins_while_unread_samples_are_ignored() {
     must_notice(Mutant::WithdrawUnread, join);
 }
 
-/// A match whose memory is checked: what it has is looked at in scans, and dropped with the list.
+/// A match whose memory loom checks: scans read it, and it is dropped with the list.
 struct Probe(Arc<UnsafeCell<()>>, Page);
 
 // SAFETY: loom checks every access.
@@ -246,7 +246,7 @@ fn leave() {
         slots.withdraw(&g, &mut scans);
         let mut changes = control.join().unwrap();
         assert!(changes.reclaim(), "nothing is scanned any more");
-        // Both sides go before the cell, as in the product.
+        // Both sides are dropped before the cell, as in the product.
         drop((scans, changes));
         drop(cell);
     });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for what threads of the control plane bring about.
+//! Waiting for results of the control threads.
 
 use std::time::{Duration, Instant};
 
 /// Generous: only a failure takes that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for something that the control threads bring about.
+/// Waits for a result of the control threads.
 #[track_caller]
 pub(crate) fn eventually(mut f: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;

@@ -114,7 +114,7 @@ fn one_waiter_serves_more_topics_than_one_call_can_wait_for() {
             wait_for(&mut set, i, 1);
             w.answer("say").unwrap();
         }
-        // A publisher among them dies and another comes, while the waiter sleeps.
+        // One of the publishers ends and another starts while the waiter sleeps.
         w.send("drop p77");
         w.answer("drop").unwrap();
         w.ask("publisher p77 topic=t77");
@@ -126,7 +126,7 @@ fn one_waiter_serves_more_topics_than_one_call_can_wait_for() {
     }
 }
 
-/// The list of matches changes as fast as it can while it is scanned as fast as it can be.
+/// The list of matches changes as fast as possible while it is scanned as fast as possible.
 #[test]
 fn subscriptions_that_come_and_go_all_the_time_disturb_no_scan() {
     let d = Domain::new();
@@ -136,7 +136,7 @@ fn subscriptions_that_come_and_go_all_the_time_disturb_no_scan() {
     w.ask("await p 1");
     w.ask("flood p 2000 0");
     let mut restless: Vec<Peer> = (0..3).map(|i| d.peer(&format!("restless {i}"))).collect();
-    // 150 each, in parts, for an answer is not waited for for ever.
+    // 150 subscriptions each, in 15 commands, because the wait for an answer has a time-out.
     for _ in 0..15 {
         for r in &mut restless {
             r.send("churn 10");

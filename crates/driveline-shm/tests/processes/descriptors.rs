@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits on open descriptors: raised where they can be, refused in words before they are reached,
-//! survived when they are.
+//! Limits on open descriptors. The library raises the limit if possible, refuses new endpoints with
+//! a reason before the limit is reached, and survives when it is reached.
 
 use crate::support::{Domain, Peer};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn the_soft_limit_is_raised_to_the_hard_limit_at_the_first_participant() {
     for i in 0..30 {
         w.ask(&format!("publisher p{i} topic=t{i}"));
     }
-    // Once: a limit that the program sets later is its own affair.
+    // The limit is raised only once: a limit that the program sets later stays.
     w.ask("limit descriptors 200");
     w.ask("leave");
     w.ask("join");
@@ -56,14 +56,14 @@ fn every_publisher_that_a_low_limit_admits_is_heard() {
         w.ask(&format!("say p{i} 1 100"));
         assert_eq!(r.ask(&format!("take s{i}")), "1 0");
     }
-    // Tools still get their answer, and what is given back can be used again.
+    // Tools still get their answer, and released descriptors can be used again.
     assert!(r.ask("list").contains("\"topic\":\"t0\""));
     r.quit();
     for i in 0..created {
         w.ask(&format!("await p{i} 0"));
         w.ask(&format!("drop p{i}"));
     }
-    // Threads of the library close what was dropped, sooner or later.
+    // Threads of the library close dropped descriptors with a delay.
     let end = Instant::now() + Duration::from_secs(60);
     for i in 0..created {
         while let Err(reason) = w.try_ask(&format!("publisher p{i} topic=t{i}")) {
@@ -98,7 +98,8 @@ fn every_subscription_that_a_low_limit_admits_hears() {
     }
 }
 
-/// Further matches of one publisher do not take what the first matches of the others need.
+/// Further matches of one publisher do not use the descriptors that the first matches of the other
+/// publishers need.
 #[test]
 fn readers_of_one_publisher_leave_descriptors_for_the_first_reader_of_each_other() {
     let d = Domain::new();
@@ -129,7 +130,7 @@ fn readers_of_one_publisher_leave_descriptors_for_the_first_reader_of_each_other
     for i in 1..created {
         r.ask(&format!("await s{i} 1"));
     }
-    // Those who wait get their turn when others have left.
+    // A waiting subscription is matched when others have left.
     for i in 0..59 {
         crowd.ask(&format!("drop s{i}"));
     }

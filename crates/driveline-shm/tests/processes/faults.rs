@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Death and standstill at every documented step of the protocol, on both sides.
+//! Deaths and stops of a process at every documented step of the protocol, on both sides.
 //!
 //! The steps are listed in `docs/protocols/shm.md`; the source passes them by name
 //! (`fault::point`). A listed step without a case here fails the test, and so does a step of the
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Steps of a publish, and whether a death there leaves the sample published.
 pub(crate) const PUBLISHING: &[(&str, bool)] = &[
-    // The first loan has nothing to look at, so this is passed one loan later.
+    // The first loan has nothing to withdraw, so this step is first passed at the second loan.
     ("loan.after_withdraw", true),
     ("loan.taken", false),
     ("publish.filled", false),
@@ -38,7 +38,7 @@ const SOCKETS_OF_PUBLISHER: u32 = 3;
 const SOCKETS_OF_SUBSCRIBER: u32 = 2;
 
 pub(crate) const NTH: u32 = 50;
-/// Long enough for loans to take back what has been read.
+/// Payload length from which loans withdraw samples that were read.
 pub(crate) const LEN: u32 = 70_000;
 
 fn cases() -> BTreeSet<&'static str> {
@@ -125,8 +125,8 @@ fn surviving_reader(d: &Domain) -> Peer {
     r
 }
 
-/// After the writer's death: another one is picked up by the reader that was there all the time,
-/// and cleans up.
+/// After the writer's death, starts another writer. The surviving reader matches it, and the new
+/// writer removes the names of the dead one.
 fn succeed_writer(d: &Domain, mut r: Peer, what: &str) {
     let publishers = r.numbers("progress s")[3];
     let mut w = d.peer("successor");
@@ -186,7 +186,7 @@ fn a_writer_dies_while_it_makes_its_sockets() {
         for nth in 1..=SOCKETS_OF_PUBLISHER {
             let d = Domain::new();
             let mut r = surviving_reader(&d);
-            // Else it may have removed the leftovers before the test checks them.
+            // Otherwise the reader may remove the leftovers before the test checks them.
             r.signal(Signal::STOP);
             r.stopped();
             let mut w = d.doomed_peer(point, point, nth);
@@ -210,12 +210,12 @@ fn surviving_writer(d: &Domain) -> (Peer, Peer) {
     (w, bystander)
 }
 
-/// After a reader's death: the writer and the bystander go on, and the dead one's pins are there
-/// for another.
+/// After a reader's death: the writer and the bystander continue, and another reader can use the
+/// dead reader's pins.
 fn succeed_reader(d: &Domain, mut w: Peer, mut bystander: Peer, what: &str) {
     w.ask("await p 1");
     let before = bystander.numbers("progress s")[0];
-    // Many more than there are slots.
+    // Many more samples than there are slots.
     let last = w.number(&format!("say p 500 {LEN}"));
     bystander.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
     assert!(bystander.numbers("progress s")[0] > before);
@@ -312,7 +312,7 @@ fn a_reader_stopped_at_any_step_keeps_its_samples_and_delays_no_other() {
         r.ask(if *point == COPYING { "follow s copy" } else { "follow s hold=2" });
         r.stopped();
         w.ask("halt p");
-        // Round all slots many times, as fast as it goes, while the reader is in the middle of its
+        // Uses all slots many times, as fast as possible, while the reader is stopped within its
         // step.
         let last = w.number(&format!("say p 2000 {LEN}"));
         bystander.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
@@ -328,7 +328,7 @@ fn a_reader_stopped_at_any_step_keeps_its_samples_and_delays_no_other() {
     }
 }
 
-/// Deaths that no list of steps has thought of: at any instruction.
+/// Deaths at any instruction, not only at the listed steps.
 #[test]
 fn writers_and_readers_die_at_moments_of_chance() {
     let d = Domain::new();
@@ -346,7 +346,7 @@ fn writers_and_readers_die_at_moments_of_chance() {
             "follow s copy",
             "follow s want=latest backend=threads",
         ]));
-        // time: the moment of the death is to be any
+        // time: the moment of the death is random
         std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
         r.kill();
     }
@@ -362,7 +362,7 @@ fn writers_and_readers_die_at_moments_of_chance() {
         w.ask("await p 1");
         w.ask(&format!("flood p {LEN} {}", random.below(2) * 200));
         r.until("progress s", |t| t.split(' ').nth(3) == Some(&round.to_string()));
-        // time: the moment of the death is to be any
+        // time: the moment of the death is random
         std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
         w.kill();
         r.until("matched s", |t| t == "0");
@@ -370,8 +370,8 @@ fn writers_and_readers_die_at_moments_of_chance() {
     succeed_writer(&d, r, "chance");
 }
 
-/// A publisher that waits for a reliable reader does not wait for a dead one, even if it would wait
-/// long for a living one.
+/// A publisher that waits for a reliable reader stops waiting when the reader dies, even if its
+/// time-out is long.
 #[test]
 fn a_reliable_writer_is_not_held_by_the_dead() {
     let d = Domain::new();
@@ -385,11 +385,11 @@ fn a_reliable_writer_is_not_held_by_the_dead() {
     r.until("take s hold", |t| t == "1 0");
     r.signal(Signal::STOP);
     r.stopped();
-    // time: so that the writer waits by then; a later wait for the dead reader must end as well
+    // time: lets the writer begin its wait; a later wait for the dead reader must end as well
     std::thread::sleep(Duration::from_millis(100));
     r.kill();
     assert_eq!(w.answer("say").unwrap(), "102");
-    // And one that reads gets everything.
+    // A new reader that reads all the time gets everything.
     let mut r = d.peer("reader");
     r.ask("subscription s depth=2 reliable");
     w.ask("await p 1");

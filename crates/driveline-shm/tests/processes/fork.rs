@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A forked child has no half of a participant: its handles say so, end without harm, and the
-//! parent goes on.
+//! A forked child has no participant: its handles report `Forked` and can be dropped without harm,
+//! and the parent continues.
 #![allow(unsafe_code, reason = "the test forks")]
 
 use crate::support::peer::{publish, schema};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// One of everything.
+/// One handle of each kind.
 struct All {
     domain: PathBuf,
     own: Participant,
@@ -52,16 +52,16 @@ impl All {
         loan.payload_mut().fill(1);
         let mut set = WaitSet::new(WaitBackend::Threads).unwrap();
         set.attach(&slept).unwrap();
-        // The control thread answers after it has woken those who wait for a match.
+        // The control thread answers after it has woken the threads that wait for a match.
         assert_eq!(list(domain, PATIENCE / 2).unwrap().len(), 1);
-        // time: until no wake-up is left over; one more is only taken as well
+        // time: until no wake-up remains; a later one would be taken here as well
         while set.wait(Some(MonotonicNs::now() + Duration::from_millis(1)), Duration::ZERO)
             != Wake::TimedOut
         {}
         Self { domain: domain.into(), own, p, s, held, loan, set, slept }
     }
 
-    /// In the child: what did not answer as it should.
+    /// Runs in the child. Returns the operations whose result was wrong.
     fn try_everything(mut self) -> Vec<&'static str> {
         let mut wrong = Vec::new();
         let mut must = |what, ok: bool| {
@@ -104,9 +104,9 @@ impl All {
             matches!(self.own.create_subscription(c), Err(CreateSubscriptionError::Forked)),
         );
         while self.p.poll_event().is_some() || self.s.poll_event().is_some() {}
-        // Ending them must neither hang nor touch what is the parent's.
+        // Dropping the handles must neither hang nor change anything of the parent.
         drop((self.held, self.set, self.slept, self.s, self.p, self.own));
-        // A participant of its own works.
+        // A participant that the child opens itself works.
         let own = Participant::open(config(&self.domain)).unwrap();
         let mut s = subscription(&own);
         let end = Instant::now() + PATIENCE;
@@ -132,10 +132,10 @@ fn fork(f: impl FnOnce() -> i32) -> Pid {
     }
 }
 
-/// In a peer, by command: a child that lives on and does nothing; returns its number.
+/// Command of a peer: makes a child that stays alive and does nothing. Returns its process id.
 pub(crate) fn linger() -> i32 {
     fork(|| {
-        // time: the end of a child that its test did not end
+        // time: ends a child that its test did not end
         std::thread::sleep(2 * PATIENCE);
         0
     })
@@ -143,7 +143,7 @@ pub(crate) fn linger() -> i32 {
     .get()
 }
 
-/// In a peer, by command: a child tries every operation on the parent's handles, and the parent
+/// Command of a peer: a child tries every operation on the parent's handles, and the parent
 /// continues.
 pub(crate) fn try_everything() -> Result<String, String> {
     let d = Domain::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Peers of later releases, spoken by hand: they say more, and speak more versions.
+//! Peers of later releases, with messages made by the test: they send more keys, and support more
+//! versions.
 
 use crate::support::hostile::*;
 use crate::support::{Domain, Peer};
@@ -74,7 +75,8 @@ fn a_subscription_reads_publishers_of_later_releases_that_still_speak_its_versio
     r.quit();
 }
 
-/// Word of a page in which its reader announces sleep: at 0 unless both ends support the other one.
+/// The reader announces its sleep in the word at offset 0 of its page, or at 4032 if both sides
+/// support that. The publisher checks only this word.
 #[test]
 fn a_publisher_looks_for_sleepers_where_both_ends_say_and_nowhere_else() {
     let d = Domain::new();

@@ -8,7 +8,7 @@ use crate::users::user;
 const STRANGER: u32 = 61_011;
 const FRIEND: u32 = 61_012;
 
-/// As on this kernel, and as on one that cannot keep descriptors away.
+/// Switches for this kernel, and for a kernel that cannot refuse descriptors (no SO_PASSRIGHTS).
 const KERNELS: [&str; 2] = ["", "passrights"];
 
 fn victim(d: &Domain, name: &str, switches: &str) -> Peer {
@@ -28,17 +28,17 @@ fn what_hangs_at_its_close_keeps_no_participant_from_its_work() {
         r.ask(&format!("subscription s access={STRANGER}"));
         r.ask("await s 1");
         let mut stranger = user(&d, STRANGER);
-        // HELLO with one that is wrong, with more than a message may have, and silently before the
-        // end.
+        // Sends hanging descriptors: one with a HELLO, more than a message may have, and one
+        // without a message.
         stranger.ask("hang p- hello 1");
         stranger.ask("hang p- hello 9");
         stranger.ask("hang p- nothing 1");
         stranger.ask("hang i- hello 3");
         stranger.ask("hang r- hello 3");
-        // An answer to those who ask.
+        // A publisher that answers each request with hanging descriptors.
         stranger.ask("hanging-publisher");
         r.until("events s", |t| t.contains("Refused") || t.contains("no answer"));
-        // All go on: with each other, with the stranger's own, with newcomers, deaths and tools.
+        // All continue to work: new subscriptions, other users, deaths and tools.
         let mut late = victim(&d, "late", kernel);
         late.ask("subscription s");
         late.ask("await s 1");
@@ -55,7 +55,7 @@ fn what_hangs_at_its_close_keeps_no_participant_from_its_work() {
         let mut second = victim(&d, "second writer", kernel);
         second.ask("publisher p");
         r.ask("await s 2");
-        // Ends of whole participants are no different.
+        // The end of a whole participant does not hang either.
         w.quit();
         second.quit();
         r.ask("await s 0");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Arbitrary bytes in shared memory: a publisher that overwrites its segment under live readers, a
-//! subscription that overwrites its page under a live publisher. The victims survive, and honest
-//! traffic next to them arrives intact.
+//! subscription that overwrites its page under a live publisher. The victims survive, and samples
+//! of honest peers arrive intact.
 
 use crate::support::hostile::*;
 use crate::support::{Domain, Peer, Random, Tally, repeat_counted, wanted};
@@ -77,8 +77,8 @@ impl Scene {
         let _ = rustix::thread::futex::wake(word, rustix::thread::futex::Flags::empty(), 1000);
     }
 
-    /// The liar does something again and again while the honest writer writes; the victims receive
-    /// its samples all the time.
+    /// Repeats the liar's attack while the honest writer writes. The victims must receive the
+    /// honest samples all the time.
     fn endure(mut self, tally: &Tally, mut attack: impl FnMut(&Scene, &mut Random, u64)) {
         self.writer.ask("flood p 2000 500");
         let mut random = Random::new(11);
@@ -106,12 +106,12 @@ impl Scene {
         tally.print();
         println!("meanwhile {during:?}");
         self.victims = victims;
-        // And go on to, although the liar's memory stays as it was left.
+        // They continue to receive, although the liar's memory stays corrupted.
         let last = self.writer.number("halt p");
         for v in &mut self.victims {
             v.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
         }
-        // The liar leaves; everything in order otherwise.
+        // After the liar has left, only the honest match remains.
         self.connections.clear();
         for mut v in self.victims {
             v.until("matched s", |t| t == "1");
@@ -131,8 +131,8 @@ fn random_words_anywhere_in_a_segment_do_no_harm() {
     scene().endure(&tally, |s, random, n| {
         let at = random.below(LAYOUT.payloads() / 8) * 8;
         tally.count(LAYOUT.field(at));
-        // Not far ahead in the sequence: who has once believed in a distant one has nothing to read
-        // any more.
+        // Does not go far ahead in the sequence: a reader that has accepted a distant sequence
+        // number has nothing to read any more.
         let word = if at == LATEST { n << 16 | random.below(20) as u64 } else { random.nasty() };
         s.segment.word(at).store(word, Release);
         s.segment.word(LATEST).store(n << 16 | random.below(LAYOUT.slots) as u64, Release);
@@ -158,7 +158,7 @@ fn samples_with_one_wrong_word_each_do_no_harm() {
         for word in 0..8 {
             s.segment.word(LAYOUT.meta(slot) + word * 8).store(0, Relaxed);
         }
-        // Version 1, no origins; a length that is possible.
+        // Version 1, no origins, and a possible payload length.
         s.segment.word(LAYOUT.meta(slot)).store(1, Relaxed);
         s.segment.word(LAYOUT.meta(slot) + 40).store(random.below(LAYOUT.payload) as u64, Relaxed);
         match random.below(3) {
@@ -198,8 +198,8 @@ fn samples_with_one_wrong_word_each_do_no_harm() {
     });
 }
 
-/// Always something newer than new and never anything there: honest samples of the same topic must
-/// not wait for it.
+/// The segment announces newer samples all the time, but never contains one. Honest samples of the
+/// same topic must not be delayed by that.
 #[test]
 fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
     let tally = Tally::new("segment, flicker", &["latest"]);
@@ -233,8 +233,8 @@ fn next_to_a_lying_publisher(
     (d, writer, v, segment, s, listener)
 }
 
-/// It claims to be the oldest, is gone whenever it is looked at, and the very same take gives what
-/// the other has.
+/// The liar's sample claims to be the oldest, but is gone whenever it is read. The same take must
+/// return the other publisher's sample.
 #[test]
 fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
     let (_d, mut writer, mut v, segment, _s, _listener) =
@@ -252,8 +252,8 @@ fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
                 }
             }
         });
-        // The assertion waits until the liar has stopped: a panic in here would wait for it for
-        // ever.
+        // The assertion comes after the liar has stopped: a panic before would wait for the liar's
+        // thread forever.
         let right = (1..=200).all(|n| {
             writer.ask("say p 1 100");
             v.ask("take s") == format!("{n} 0")
@@ -263,8 +263,7 @@ fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
     });
 }
 
-/// Payloads that are never what their checksum says are expensive to refuse: one take refuses a
-/// few.
+/// Payloads with a wrong checksum are expensive to refuse, so one take refuses only a few.
 #[test]
 fn one_take_reads_few_damaged_payloads() {
     let (_d, mut writer, mut v, segment, _s, _listener) =
@@ -333,7 +332,7 @@ fn promises_checksums() -> Qos {
     Qos { checksum: true, ..qos() }
 }
 
-/// Publishes the first samples, as many as are kept, each with these words in its header.
+/// Publishes the first samples, as many as stay published, each with these words in its header.
 fn publish_a_depth(segment: &Area, words: &[(usize, u64)]) {
     for n in 1..=u64::from(DEPTH) {
         let (meta, slot) = (LAYOUT.meta(n as usize % LAYOUT.slots), n % LAYOUT.slots as u64);
@@ -346,7 +345,7 @@ fn publish_a_depth(segment: &Area, words: &[(usize, u64)]) {
     }
 }
 
-/// The mirror image: a subscription that lies in its page.
+/// The opposite case: a subscription that writes wrong values into its page.
 fn scribble_in_page(
     (reliable, apart): (bool, bool),
     tally: &Tally,
@@ -370,7 +369,7 @@ fn scribble_in_page(
     let (bytes, fds) = answer.unwrap();
     assert_eq!((kind(&bytes), fds.len()), (ACCEPT, 2), "{}", String::from_utf8_lossy(&bytes));
     w.ask("await p 2");
-    // Long enough for loans to look at the cursors.
+    // Samples of this length make loans check the cursors.
     w.ask("flood p 70000 0");
     let mut random = Random::new(5);
     repeat_counted(
@@ -386,7 +385,7 @@ fn scribble_in_page(
     let last = w.number("halt p");
     r.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
     r.ask("halt s");
-    // The page is left as it is, full of lies; the publisher still has slots enough.
+    // The page stays corrupted, and the publisher still has enough slots.
     w.ask("say p 200 70000");
     for fd in &fds {
         assert!(rustix::fs::ftruncate(fd, 0).is_err() && rustix::io::write(fd, b"x").is_err());
@@ -427,7 +426,7 @@ fn random_words_anywhere_in_a_page_do_no_harm() {
     }
 }
 
-/// One pin that is moved before the scan, again and again, takes one slot at a time and no more.
+/// A pin that is moved before each scan occupies only one slot at a time.
 #[test]
 fn pins_that_wander_leave_the_publisher_slots() {
     let tally = Tally::new("page, pins that wander", &["pins"]);
@@ -453,8 +452,8 @@ fn a_cursor_that_lies_makes_a_reliable_publisher_wait_no_more() {
     w.quit();
 }
 
-/// A reader that claims to have read what it has not can have samples taken away from itself alone:
-/// `scribble_in_page` has an honest one prove every sample whole, and find the last.
+/// A reader that claims to have read more than it has loses only its own samples. In
+/// `scribble_in_page`, an honest reader verifies every sample and finds the last one.
 #[test]
 fn a_cursor_that_claims_too_much_takes_nothing_from_others() {
     let tally = Tally::new("page, a cursor that claims too much", &["cursor", "pins"]);

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 const USUAL: Duration = Duration::from_millis(1200);
 
-/// An honest pair that goes on all the time, and the descriptors that each has when all is quiet.
+/// An honest pair that exchanges samples all the time, and the number of descriptors that each has
+/// without an attack.
 struct Scene {
     d: Domain,
     w: Peer,
@@ -43,7 +44,8 @@ fn scene_with(switches: &str) -> Scene {
 }
 
 impl Scene {
-    /// They are well, serve newcomers and tools, and have kept nothing of what was thrown at them.
+    /// Checks that the pair continues, serves new subscriptions and tools, and has kept no
+    /// descriptor of the attack.
     fn unharmed(mut self, what: &str) {
         let before = self.r.number("progress s");
         self.r.until_at_least("progress s", before + 20);
@@ -65,10 +67,10 @@ impl Scene {
 
 const NOISE: &str = "noise";
 
-/// A message that was right once, with its name.
+/// A valid message, with its name.
 type Right = (&'static str, Vec<u8>);
 
-/// A packet that is wrong: noise, a frame around noise, or a message that was right once.
+/// An invalid packet: noise, a frame around noise, or a changed copy of a valid message.
 fn wrong_packet(random: &mut Random, right: &[Right]) -> Right {
     let pick = random.below(right.len() + 1);
     let Some((name, message)) = right.get(pick) else { return (NOISE, noise(random)) };
@@ -103,7 +105,7 @@ fn noise(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A body with one value replaced by one that breaks programs.
+/// A body in which one value is replaced by an unusual one.
 fn twisted(random: &mut Random, mut body: serde_json::Map<String, Value>) -> Vec<u8> {
     let keys: Vec<String> = body.keys().cloned().collect();
     if keys.is_empty() {
@@ -128,7 +130,7 @@ fn names(right: &[Right]) -> Vec<&'static str> {
     right.iter().map(|(name, _)| *name).chain([NOISE]).collect()
 }
 
-/// As one's own user, whose packets are read at once, and as another one.
+/// Attacks as the victim's own user, whose packets are read at once, and as another user.
 fn attack_listener(kind: &str, right: &Value) {
     let accept = LAYOUT.accept(&Qos::default()).to_string();
     let rights = [
@@ -170,7 +172,7 @@ fn attack(s: Scene, kind: &str, rights: &[Right], (tally, share): (&Tally, u64))
                 tally.count(name);
             }
         }
-        // Some go on waiting for an answer, some have hung up.
+        // Some connections stay open, the others are closed.
         if random.below(4) == 0 {
             open.push_back(c);
         }
@@ -289,7 +291,7 @@ fn any_bytes_in_an_answer_harm_no_subscription() {
             if send_with(&c, &bytes, &fds) {
                 tally.count(name);
             }
-            // The HELLO was not read: closing now would take the answer back.
+            // Reads the HELLO first: closing a socket with unread data would discard the answer.
             receive(&c);
             *liar = next();
         }
@@ -334,7 +336,8 @@ fn any_bytes_in_a_listing_harm_no_tool() {
                         }
                     }
                     send_with(&c, &packet(LISTING, b""), &[]);
-                    // The question was not read: closing now would take the answers back.
+                    // Reads the request first: closing a socket with unread data would discard the
+                    // answers.
                     receive(&c);
                 }
             }
@@ -381,7 +384,7 @@ fn messages_with_more_bytes_or_descriptors_than_any_has_are_refused_at_both_ends
         assert!(told.contains("code: Protocol") && told.contains("at most 163840 bytes"), "{told}");
         assert!(receive(&c).is_none());
     }
-    // An answer is no different.
+    // The same limits apply to an answer.
     w.quit();
     let listener = Listener::new(d.path(), "t", 1);
     let mut r = d.peer("reader");
@@ -389,7 +392,7 @@ fn messages_with_more_bytes_or_descriptors_than_any_has_are_refused_at_both_ends
     assert!(text.contains("the publisher's answer: a message has at most 163840 bytes"), "{text}");
 }
 
-/// Connections that say nothing use up no more than their share and only for two seconds.
+/// Connections that send nothing use up only their user's share, and are ended after two seconds.
 #[test]
 fn silent_connections_are_bounded_and_ended() {
     let mut s = scene();
@@ -404,8 +407,8 @@ fn silent_connections_are_bounded_and_ended() {
         std::iter::from_fn(|| (Instant::now() < end).then(|| s.w.descriptors()))
             .any(|n| (usual + 1..=usual + 64).contains(&n))
     });
-    // They are full, and so others of this user are asked to come again; when the silent ones are
-    // gone, they are served.
+    // The user's share is used up, so further connections of this user must retry. They are served
+    // when the silent ones have ended.
     let mut late = s.d.peer("late");
     late.ask("subscription s");
     late.ask("await s 1");
@@ -421,7 +424,7 @@ fn silent_connections_are_bounded_and_ended() {
     s.unharmed("silence");
 }
 
-/// More names than a subscription ever asks, of listeners that say nothing.
+/// More silent listeners than a subscription dials at a time.
 #[test]
 fn silent_publishers_hide_no_honest_ones() {
     let d = Domain::new();
@@ -435,8 +438,8 @@ fn silent_publishers_hide_no_honest_ones() {
     r.ask("await s 1");
 }
 
-/// More connections than the kernel's queue takes, at a publisher that stands still: alive, not
-/// dead.
+/// More connections than the kernel's queue takes, at a stopped publisher: it must not be taken for
+/// a dead one.
 #[test]
 fn a_full_queue_of_a_stopped_publisher_is_no_death() {
     let mut s = scene();
@@ -460,7 +463,7 @@ fn a_full_queue_of_a_stopped_publisher_is_no_death() {
     s.unharmed("full queue");
 }
 
-/// A participant that cannot even be asked is not taken for one that is not there.
+/// A participant to which a tool cannot connect is counted as silent, not ignored.
 #[test]
 fn who_cannot_be_asked_is_counted() {
     let d = Domain::new();
@@ -471,7 +474,7 @@ fn who_cannot_be_asked_is_counted() {
     w.stopped();
     let clogs: Vec<OwnedFd> = std::iter::from_fn(|| connect_to(&path)).take(5000).collect();
     r.ask("subscription s");
-    // On a busy machine the running one may answer too late for some of these, too.
+    // On a busy machine, the running participant may also answer too late for some attempts.
     eventually("the running participant answers", || {
         // time: the length of one attempt of several: the stopped one never answers
         let survey = driveline_shm::survey(d.path(), Duration::from_millis(300)).unwrap();
@@ -486,7 +489,7 @@ fn who_cannot_be_asked_is_counted() {
         survey.participants.len() == 1
     });
     w.signal(rustix::process::Signal::CONT);
-    // While those who ask too much are hung up on, others ask again.
+    // The participant hangs up on surplus connections; the tool retries meanwhile.
     eventually("all answer", || {
         // time: the length of one attempt of several
         driveline_shm::survey(d.path(), Duration::from_secs(2)).unwrap().participants.len() == 2
@@ -494,7 +497,7 @@ fn who_cannot_be_asked_is_counted() {
     drop(clogs);
 }
 
-/// Tools that ask and never read the answer.
+/// Tools that send a request and never read the answer.
 #[test]
 fn tools_that_do_not_read_block_no_other_tool() {
     let s = scene();
@@ -506,7 +509,7 @@ fn tools_that_do_not_read_block_no_other_tool() {
     s.unharmed("askers");
 }
 
-/// As `topic echo` does that has printed what it was asked for.
+/// As when `topic echo` ends after it has printed the requested samples.
 #[test]
 fn a_subscription_that_leaves_before_the_answer_is_not_noted_as_refused() {
     let d = Domain::new();
@@ -549,10 +552,10 @@ fn wrong_pages_are_refused_by_name() {
     assert!(String::from_utf8_lossy(&answer.unwrap().0).contains("exactly one page"));
     let (_, answer) = say_hello(s.d.path(), &body, &[good.fd.as_fd(); 200]);
     assert!(answer.is_none_or(|(bytes, _)| kind(&bytes) == REFUSE));
-    // And one that is right.
+    // A valid page is accepted.
     let (connection, answer) = say_hello(s.d.path(), &body, &[good.fd.as_fd()]);
     assert_eq!(kind(&answer.unwrap().0), ACCEPT);
-    // Who goes on talking after that is shown the door.
+    // A peer that sends another message after that is disconnected.
     assert!(send_with(&connection, &packet(HELLO, b"{}"), &[]));
     assert!(receive(&connection).is_none());
     s.unharmed("pages");
@@ -560,7 +563,8 @@ fn wrong_pages_are_refused_by_name() {
 
 const LAYOUT: Layout = Layout { slots: 8, ring: 3, payload: 4096 };
 
-/// Has a subscription ask a liar, which answers with these; returns what becomes of it.
+/// Makes a subscription dial a liar, which answers with these bytes and descriptors. Returns the
+/// subscription's events.
 fn answer_with(
     reader: &mut Peer,
     listener: &Listener,
@@ -570,7 +574,7 @@ fn answer_with(
     reader.ask("subscription v");
     let (s, _) = listener.accept();
     assert!(send_with(&s, bytes, fds));
-    // The answer to nonsense is to hang up, sooner or later.
+    // The subscription closes the connection after an invalid answer.
     let text = reader.until("events v", |t| t.contains("Refused")).to_owned();
     reader.ask("drop v");
     eventually("the connection is closed", || receive(&s).is_none());
@@ -601,7 +605,7 @@ fn wrong_segments_and_wrong_answers_are_refused_by_name() {
 
     let text = answer_with(&mut r, &listener, &accept, &[blank.fd.as_fd(), wake.fd.as_fd()]);
     assert!(text.contains("magic"), "{text}");
-    // Numbers that cannot be.
+    // Impossible numbers.
     let both = [segment.fd.as_fd(), wake.fd.as_fd()];
     let right = LAYOUT.accept(&Qos::default());
     for (path, value) in [
@@ -661,7 +665,7 @@ fn a_segment_with_holes_is_refused_and_not_filled() {
     );
 }
 
-/// A publisher that agrees and hangs up, as often as it is asked.
+/// A publisher that accepts and then hangs up, or only hangs up, at each attempt.
 #[test]
 fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
     for answer in [true, false] {
@@ -684,9 +688,9 @@ fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
             }
             drop(s);
         }
-        // 5 + 10 + 20 + … ms: in 1.5 s about eight times. It begins anew after a match of a second,
-        // and so may a match that is over at once look like on a machine that stands still
-        // meanwhile.
+        // With pauses of 5, 10, 20, … ms there are about eight attempts in 1.5 s. The pauses begin
+        // again after a match that lasted a second. On a machine that stands still meanwhile, a
+        // short match can look like such a one.
         let most = 12 + 10 * (begun.elapsed().as_millis() / 1500);
         assert!(asked <= most, "asked {asked} times in {:?}", begun.elapsed());
         w.ask("await p 1");
@@ -695,8 +699,7 @@ fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
     }
 }
 
-/// Hints that say nothing new, as fast as they can be sent. What they cost is counted in wake-ups
-/// of the process.
+/// Useless hints at a high rate. Their cost is counted in wake-ups of the process.
 #[test]
 fn a_flood_of_hints_costs_little_and_publishers_are_still_found() {
     let d = Domain::new();

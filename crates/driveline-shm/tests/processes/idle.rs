@@ -6,17 +6,17 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 const WATCHED: Duration = Duration::from_millis(1500);
-/// In a second. What is due comes to about ten: the safety net looks at the directory, and each of
-/// three subscriptions that cannot be served asks again and is answered. A loop comes to hundreds.
+/// Maximum number of sleeps in a second. About ten are normal: the periodic check of the directory,
+/// and the retries of three unmatched subscriptions. A busy loop causes hundreds.
 const MOST_SLEEPS: f64 = 40.0;
-/// In a second, 10 ms each: as good as nothing. A loop takes all that it is given, a tenth of a
-/// processor at least.
+/// Maximum number of clock ticks (10 ms of processor time) in a second: almost none. A busy loop
+/// uses at least a tenth of a processor.
 const MOST_TICKS: f64 = 5.0;
 
-/// Waits for a window in which the peers are idle: retries after the set-up come to an end, a loop
-/// does not.
+/// Waits for a window in which the peers are idle. Retries after the set-up end some time; a busy
+/// loop does not.
 ///
-/// Figures are per second of the time that has passed: a busy machine makes a window longer.
+/// Counts are compared per second of elapsed time, because a busy machine makes a window longer.
 #[track_caller]
 pub(crate) fn is_idle(peers: &[&Peer]) {
     let end = Instant::now() + PATIENCE;
@@ -58,13 +58,14 @@ fn blocked_readers_and_idle_writers_use_no_processor_time() {
         w.ask(&format!("await p{i} 2"));
     }
     is_idle(&[&w, &r, &t]);
-    // Still awake at once when something comes.
+    // All of them wake up when a sample arrives.
     w.ask("say p7 1 100");
     r.until_at_least("progress s7", 1);
     t.until_at_least("progress s7", 1);
 }
 
-/// Refused for good, refused for now, not answered, dead: none of it is asked about in a loop.
+/// Publishers that refuse permanently, refuse temporarily, do not answer, or are dead: none of them
+/// is dialled in a busy loop.
 #[test]
 fn matches_that_do_not_come_about_cost_nothing() {
     let d = Domain::new();
@@ -89,8 +90,8 @@ fn matches_that_do_not_come_about_cost_nothing() {
     stopped.signal(Signal::CONT);
 }
 
-/// Connections that cannot be accepted stay in the queue; that they are there must not keep the
-/// control thread busy.
+/// Connections that cannot be accepted stay in the queue. They must not keep the control thread
+/// busy.
 #[test]
 fn a_process_without_descriptors_left_does_not_spin_and_recovers() {
     for spare in 0..4 {
@@ -98,7 +99,7 @@ fn a_process_without_descriptors_left_does_not_spin_and_recovers() {
         let (mut w, mut r) = (d.peer("writer"), d.peer("readers"));
         w.ask("publisher p pins=64");
         w.ask(&format!("limit spare-descriptors {spare}"));
-        // Few, for each asks again once a second.
+        // Only a few subscriptions, because each retries once a second.
         for i in 0..3 {
             r.ask(&format!("subscription s{i} held=1"));
         }

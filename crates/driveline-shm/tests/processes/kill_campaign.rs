@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many kills next to 1 to 16 readers and several publishers: at moments of chance, and at each
-//! step of the protocol. `make test` makes some, `make measure` ten thousand (`DRIVELINE_KILLS`).
+//! Many kills of processes next to 1 to 16 readers and several publishers: at random moments, and
+//! at each step of the protocol. `make test` makes a few kills, `make measure` ten thousand
+//! (`DRIVELINE_KILLS`).
 //!
 //! Each bystander checks every payload: a torn sample ends it, and the test.
 
@@ -23,7 +24,8 @@ struct Tally {
     samples: u64,
 }
 
-/// A writer that floods, and readers that borrow and copy, want the next or the newest.
+/// A writer that publishes all the time, and readers that borrow or copy the next or the newest
+/// sample.
 fn bystanders(d: &Domain, count: usize) -> (Peer, Vec<Peer>) {
     let mut w = d.peer("surviving writer");
     w.ask("publisher p depth=2 pins=90 max=70000");
@@ -56,7 +58,7 @@ fn kill_reader(d: &Domain, random: &mut Random, tally: &mut Tally) {
         r.ask("subscription s depth=2 held=3");
         r.ask("await s 1");
         r.ask(random.pick::<&str>(&["follow s hold=2", "follow s copy", "follow s want=latest"]));
-        // time: the moment of the death is to be any
+        // time: the moment of the death is random
         std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
         r.kill();
     }
@@ -78,13 +80,14 @@ fn kill_writer(d: &Domain, readers: usize, random: &mut Random, tally: &mut Tall
         w.ask("publisher p depth=2 pins=90 max=70000");
         w.ask(&format!("await p {readers}"));
         w.ask(&format!("flood p {LEN} {}", random.below(2) * 200));
-        // time: the moment of the death is to be any
+        // time: the moment of the death is random
         std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
         w.kill();
     }
 }
 
-/// Kills next to a number of bystanders: all of these go on, and nothing of the dead is left.
+/// Kills processes next to a number of bystanders. All bystanders continue, and nothing of the
+/// killed processes remains.
 fn scene(readers: usize, kills: usize, random: &mut Random, tally: &mut Tally) {
     let d = Domain::new();
     let (mut w, mut bystanders) = bystanders(&d, readers);
@@ -98,7 +101,7 @@ fn scene(readers: usize, kills: usize, random: &mut Random, tally: &mut Tally) {
     let what = format!("{readers} readers, {tally:?}");
     w.ask("halt p");
     for r in &mut bystanders {
-        // Only one publisher lives, and each of them still gets what it publishes.
+        // Only one publisher is alive, and each reader still receives its samples.
         r.until("matched s", |t| t == "1");
         let before = r.numbers("progress s")[0];
         w.ask(&format!("say p 5 {LEN}"));
@@ -122,7 +125,7 @@ fn kills_at_any_moment_and_step_harm_no_bystander_and_leave_nothing() {
         let kills = KILLS_OF_SCENE.min(wanted - tally.readers - tally.writers);
         scene(readers, kills, &mut random, &mut tally);
         println!("{} of {wanted} kills: {tally:?}", tally.readers + tally.writers);
-        // 1 to 16, each as often.
+        // Each number of readers from 1 to 16 is used equally often.
         readers = readers % MAX_READERS + 1;
     }
 }

@@ -7,7 +7,7 @@ use driveline_shm::*;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
-/// One of every socket file that there is, of a process that was killed.
+/// Killed processes leave socket files of every kind.
 #[test]
 fn the_next_participant_cleans_up_after_the_dead() {
     let d = Domain::new();
@@ -31,8 +31,9 @@ fn the_next_participant_cleans_up_after_the_dead() {
     assert_eq!(d.names(), [""; 0]);
 }
 
-/// A module that stays down: the processes that it was matched with remove all of its names, also
-/// those of topics without another reader. Either end of a match does it alone.
+/// A killed process that is not restarted: each process that was matched with it removes all of its
+/// names, also those of topics without another reader. A matched publisher suffices, and so does a
+/// matched subscription.
 #[test]
 fn those_that_were_matched_clean_up_after_the_dead() {
     for end in ["publisher q", "subscription s"] {
@@ -51,7 +52,7 @@ fn those_that_were_matched_clean_up_after_the_dead() {
     }
 }
 
-/// Two that clean up at once, and a third that starts meanwhile, do not remove each other's.
+/// Processes that start and clean up at the same time do not remove each other's names.
 #[test]
 fn cleaning_up_never_hits_the_living() {
     for round in 0..5 {
@@ -87,7 +88,7 @@ fn cleaning_up_never_hits_the_living() {
     }
 }
 
-/// Names of the right form that are something else.
+/// Entries whose names have Driveline's form, but which are not sockets of participants.
 #[test]
 fn foreign_entries_in_the_directory_disturb_no_process() {
     let d = Domain::new();
@@ -121,7 +122,7 @@ fn foreign_entries_in_the_directory_disturb_no_process() {
     r.ask("await s 1");
     w.ask("say p 2 1000");
     assert_eq!(r.ask("take s"), "2 1");
-    // Not even by a hint.
+    // A hint does not make a participant follow the link either.
     let hint = name("p", 7).file_name().unwrap().to_owned().into_encoded_bytes();
     for n in d.names().iter().filter(|n| n.starts_with("r-")) {
         crate::support::hostile::send_datagram(&d.path().join(n), &hint, &[]);
@@ -130,7 +131,7 @@ fn foreign_entries_in_the_directory_disturb_no_process() {
     assert!(!service.is_wanted(), "a link was followed out of the directory");
     assert_eq!(r.ask("list").matches("\"topic\":\"t\"").count(), 2);
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
-    // It is no reason to look at the directory again and again.
+    // Such entries do not cause repeated scans of the directory.
     crate::idle::is_idle(&[&r]);
     w.quit();
     r.quit();
@@ -146,7 +147,7 @@ fn a_directory_that_is_removed_under_a_live_domain_ends_no_match() {
     r.ask("subscription s");
     w.ask("await p 1");
     r.ask("await s 1");
-    // Its own people make it anew before long, unless something is in the way.
+    // The participants create the directory again soon, unless a file is in its place.
     eventually("gone", || {
         let _ = std::fs::remove_dir_all(&inner);
         std::fs::File::create_new(&inner).is_ok()
@@ -198,7 +199,7 @@ fn unsafe_directories_are_refused_with_a_remedy() {
 #[test]
 #[ignore = "needs root, to prepare it: make test runs it as root"]
 fn a_default_directory_of_another_user_is_refused() {
-    // No user of the machine, and no other run of this test.
+    // Not a user of the machine, nor of another run of this test.
     let user = 1_000_000 + std::process::id();
     let parent = Removed(format!("/dev/shm/driveline-{user}").into());
     std::fs::create_dir(&parent.0).unwrap();
@@ -220,8 +221,8 @@ fn a_default_directory_of_another_user_is_refused() {
     assert!(open.contains("mode is 0755") && open.contains("chmod it to 0700"), "{open}");
 }
 
-/// A graph's `domain: NAME` is a path to its processes and a name to others; both lead to the same
-/// place, equally guarded.
+/// Processes of a graph with `domain: NAME` get the directory's path; other programs use the name.
+/// Both lead to the same directory, with the same checks.
 #[test]
 #[ignore = "needs root, to be a user without a directory: make test runs it as root"]
 fn a_named_domain_is_joined_by_name_and_by_path() {
@@ -269,7 +270,7 @@ fn members_of_a_group_share_its_directory_and_others_are_refused() {
     assert!(refused.contains("ermission denied"), "{refused}");
 }
 
-/// A directory that is gone after the test, come what may.
+/// A directory that is removed after the test in any case.
 struct Removed(std::path::PathBuf);
 
 impl Drop for Removed {
@@ -287,7 +288,7 @@ fn shortages_are_errors_that_name_the_limit() {
     let e = p.try_ask("publisher p max=99999999999999").unwrap_err();
     assert!(e.contains("lower max_payload"), "{e}");
     p.ask("publisher first");
-    // Where the kernel would send a signal that ends the process.
+    // Beyond this limit, the kernel would end the process by a signal.
     p.ask("limit file-size 1000000");
     let e = p.try_ask("publisher p max=1000000").unwrap_err();
     assert!(e.contains("file size") && e.contains("ulimit -f"), "{e}");
@@ -326,15 +327,15 @@ fn a_subscription_without_address_space_says_so_and_matches_later() {
     r.ask("await s 1");
 }
 
-/// Those who are in it may be making their names again just now.
+/// Repeats the removal: participants may be creating their names again at the same time.
 fn remove(path: &Path) {
     eventually("the directory is removed", || {
         std::fs::remove_dir_all(path).is_ok() || !path.exists()
     });
 }
 
-/// A clean-up of /dev/shm under running processes: those who know each other go on, and newcomers
-/// are found.
+/// A clean-up of /dev/shm under running processes: existing matches continue, and new processes are
+/// found.
 #[test]
 fn a_removed_directory_is_joined_anew() {
     let d = Domain::new();

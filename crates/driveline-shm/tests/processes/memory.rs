@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes that reserve memory at the same time: each is served or refused in words, and together
-//! they stay below the limit.
+//! Processes that reserve memory at the same time: each gets its memory or a refusal with the
+//! reason, and together they stay below the limit.
 //!
 //! A directory stands for the machine's memory (`DRIVELINE_FAULT_MEMORY`): `limit` has its bytes,
 //! and each reservation adds a line to `used`. The lock is on that directory.
@@ -33,7 +33,7 @@ fn used(machine: &Path) -> Vec<u64> {
 
 fn peer(d: &Domain, machine: &Path, name: &str, point: Option<(&str, &str)>) -> Peer {
     d.peer_with(name, |c| {
-        // Without waiting, so that the test need not wait.
+        // The peer does not wait for reservations of others, so that the test is quick.
         c.env("DRIVELINE_FAULT_MEMORY", machine).env("DRIVELINE_FAULT_SWITCHES", "impatient");
         if let Some((point, action)) = point {
             c.env("DRIVELINE_FAULT_POINT", point).env("DRIVELINE_FAULT_ACTION", action);
@@ -70,7 +70,7 @@ fn processes_that_race_for_memory_are_served_or_refused_and_never_exceed_it() {
                 "{text}"
             );
         }
-        // 100 MiB less the margin have room for three.
+        // 100 MiB less the margin suffice for three publishers.
         assert_eq!(refused.len(), RIVALS - 3, "{answers:?}");
         assert!(used(machine.path()).iter().sum::<u64>() <= 100 * MIB);
         rivals.into_iter().for_each(Peer::quit);
@@ -106,7 +106,8 @@ fn a_process_stopped_while_it_reserves_is_named_and_its_memory_stays_free() {
             "{point}: {text}"
         );
         assert!(text.contains("Continue or end it"), "{text}");
-        // Small ones need no lock, and a fraction of what there is can be had without it.
+        // Small publishers need no lock. Without the lock, up to half of the available memory is
+        // admitted.
         other.ask("publisher small topic=small");
         other.ask("publisher half topic=half max=1048576 pins=2 loans=1");
         other.ask("drop half");

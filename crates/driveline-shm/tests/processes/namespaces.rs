@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes that share nothing but the directory.
+//! Processes in separate namespaces that share only the directory.
 
 use crate::support::{Domain, Peer, eventually};
 use std::process::{Command, Stdio};
@@ -37,7 +37,7 @@ fn they_understand_each_other(d: &Domain, mut a: Peer, mut b: Peer) {
     a.ask("follow back backend=threads");
     a.ask("await p 1");
     b.ask("await back 1");
-    // From sleep, so by a wake-up across the border.
+    // Both sides sleep before each sample, so wake-ups cross the namespaces.
     for n in 1..=20 {
         a.ask("say p 1 3000");
         b.until("progress s", |t| t.split(' ').nth(2) == Some(&n.to_string()));
@@ -45,7 +45,7 @@ fn they_understand_each_other(d: &Domain, mut a: Peer, mut b: Peer) {
         a.until("progress back", |t| t.split(' ').nth(2) == Some(&n.to_string()));
     }
     assert_eq!(a.ask("list").matches("\"pid_in_its_namespace\"").count(), 2);
-    // The death of one is seen by the other, whose pins it gives back, and the dead one's names go.
+    // `b` detects the death of `a` and gets its own pins back; the names of `a` are removed.
     a.kill();
     b.until("matched s", |t| t == "0");
     b.until("matched back", |t| t == "0");

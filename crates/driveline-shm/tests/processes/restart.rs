@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ends that come and go: the other end stays, takes up the new one, and grows no older by it.
+//! Endpoints that are restarted: the other endpoint stays, matches each new one, and leaks nothing.
 
 use crate::support::{Domain, eventually};
 use std::time::Duration;
 
 const ROUNDS: usize = 20;
 
-/// Odd ones are killed, even ones end in good order.
+/// Kills the peer in odd rounds; in even rounds it ends in order.
 fn end(p: crate::support::Peer, round: usize) {
     if round % 2 == 1 { p.kill() } else { p.quit() }
 }
@@ -67,7 +67,7 @@ fn a_reader_that_is_restarted_gets_its_pins_back_from_the_same_writer() {
     for round in 1..=ROUNDS {
         let mut r = d.peer("reader");
         r.ask("subscription s held=3");
-        // All pins there are: they must have come back each time.
+        // Takes all pins of the publisher, so they must have been released each time.
         r.ask("await s 1");
         w.ask("await p 1");
         for _ in 0..3 {
@@ -129,8 +129,7 @@ fn endpoints_that_come_and_go_within_living_processes_leave_nothing() {
     assert_eq!(d.names(), [""; 0]);
 }
 
-/// Samples of a publisher that is gone are read to the end, also when its successor is there
-/// already.
+/// All samples of an ended publisher can be read, even if its successor has already matched.
 #[test]
 fn what_a_dead_publisher_said_last_is_not_lost() {
     let d = Domain::new();

@@ -25,15 +25,15 @@ fn a_stopped_reader_keeps_what_it_holds_and_the_writer_runs_on() {
     r.signal(Signal::STOP);
     r.stopped();
     w.ask(&format!("flood p {LEN} 0"));
-    // The writer refuses a connection that says nothing when its time limit is over. The handshakes
-    // have the same limit, so whatever the stopped reader owed is overdue.
+    // The writer refuses a silent connection when its time limit is over. Handshakes have the same
+    // limit, so every time limit of the stopped reader is over by then, too.
     let silent = connect_to(&find(d.path(), "p-")).unwrap();
     assert_eq!(kind(&receive(&silent).unwrap().0), REFUSE);
     w.ask("halt p");
-    // The writer does not wait for a stopped reader, whatever it has come to meanwhile.
+    // The writer does not wait for a stopped reader.
     let published = w.number(&format!("say p 100 {LEN}"));
     assert_eq!(w.ask("matched p"), "1");
-    // What the stopped one has promised itself is not given to others.
+    // Pins granted to the stopped reader are not granted to others.
     let mut other = d.peer("other");
     other.ask("subscription s held=2");
     other.until("events s", |t| t.contains("needs 2 pins and 1 of 4 are left"));
@@ -71,8 +71,8 @@ fn readers_wait_for_a_stopped_writer_as_for_a_silent_one() {
     r.ask("halt s");
 }
 
-/// Of a new and an ended connection, epoll reports the new one first, because it was ready first.
-/// The pins are still with the ended one.
+/// epoll reports a new connection before an older one that has ended, because the new one was ready
+/// first. At that time, the ended match still has the pins.
 #[test]
 fn pins_that_were_given_back_while_the_writer_stood_still_are_there_for_others() {
     let d = Domain::new();
@@ -90,14 +90,14 @@ fn pins_that_were_given_back_while_the_writer_stood_still_are_there_for_others()
     leaver.quit();
     w.signal(Signal::CONT);
     newcomer.ask("await s 1");
-    // An accepted peer may see it before it is counted.
+    // The accepted subscription may see the match before the publisher counts it.
     w.ask("await p 1");
     let stats: PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
     assert_eq!((stats.matched, stats.refused_pins), (1, 0), "{stats:?}");
 }
 
-/// A writer is stopped and goes on a hundred times at points of chance while readers hold, copy and
-/// wait.
+/// The writer or one of the readers is stopped and continued, again and again, at random moments
+/// while the readers hold, copy and wait.
 #[test]
 fn readers_and_writers_that_stop_and_continue_at_any_instruction_harm_no_other() {
     let d = Domain::new();
@@ -121,7 +121,7 @@ fn readers_and_writers_that_stop_and_continue_at_any_instruction_harm_no_other()
             n => &readers[n],
         };
         one.signal(Signal::STOP);
-        // time: the moments of stopping and going on are to be any
+        // time: stops and continues at random moments
         std::thread::sleep(Duration::from_micros(200 + random.below(5000) as u64));
         one.signal(Signal::CONT);
         // time: as above

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hunt for torn samples: a writer as fast as it can be, readers of every temper, every sample
-//! proven whole when it is taken and once more before it is let go.
+//! The hunt for torn samples: a writer at full speed, readers of every kind. Every sample is
+//! verified when it is taken, and again before it is released.
 
 use crate::support::{Domain, repeat};
 use std::time::Duration;
 
-/// Per size; `DRIVELINE_SOAK` gives more seconds.
+/// Duration for each payload size; `DRIVELINE_SOAK` sets a longer one.
 const USUAL: Duration = Duration::from_millis(1500);
 
 /// Arguments of `follow`, besides sizes.
@@ -33,7 +33,7 @@ fn hunt(len: usize, depth: u32) {
         .collect();
     w.ask(&format!("await p {}", readers.len()));
     w.ask(&format!("flood p {len} 0"));
-    // time: between two looks at what the readers have received so far
+    // time: pause between two checks of the received samples
     let pause = || std::thread::sleep(Duration::from_millis(100));
     repeat(USUAL, pause, || {
         let received: Vec<u64> = readers.iter_mut().map(|r| r.number("progress s")).collect();
@@ -46,7 +46,7 @@ fn hunt(len: usize, depth: u32) {
     let published = w.number("halt p");
     let mut report = format!("{len} bytes: {published} published; received");
     for (r, how) in readers.iter_mut().zip(READERS) {
-        // The last sample is still there for everybody.
+        // Every reader can still take the last sample.
         r.until("progress s", |t| t.split(' ').nth(2) == Some(&published.to_string()));
         let n = r.numbers("halt s");
         assert_eq!(n[0] + n[1], published, "{how}: received and missed account for all");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Users with and without rights on a topic, and what one user can take away from others.
+//! Users with and without rights on a topic, and limits on the resources that one user can take.
 
 use crate::support::{Domain, Peer, eventually};
 
@@ -7,7 +7,7 @@ const OWNER: u32 = 61_001;
 const FRIEND: u32 = 61_002;
 const STRANGER: u32 = 61_003;
 
-/// A peer that is another user. Only root can.
+/// Starts a peer as another user. Needs root.
 pub(crate) fn user(d: &Domain, id: u32) -> Peer {
     let mut p = d.peer(&format!("user {id}"));
     p.ask(&format!("become {id}"));
@@ -85,8 +85,8 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     );
     let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats some")).unwrap();
     assert!(stats.refused_access >= 1, "{stats:?}");
-    // The names of another user's dead process are removed by a process with the rights: in a
-    // sticky directory the owner and root.
+    // Only a process with the right to do so removes the names of another user's dead process: in a
+    // sticky directory, one of that user or of root.
     let names = d.names();
     stranger.kill();
     let mut next = user(&d, STRANGER);
@@ -99,8 +99,8 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     same.until("matched open", |t| t == "0");
 }
 
-/// In a user namespace all users that it does not map look the same: like its own, if that is not
-/// mapped either.
+/// All users that a user namespace does not map look the same there. They look like the process's
+/// own user, if that one is not mapped either.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]
 fn users_without_a_name_in_a_namespace_are_not_taken_for_each_other() {
@@ -113,8 +113,8 @@ fn users_without_a_name_in_a_namespace_are_not_taken_for_each_other() {
     inside.ask("subscription s topic=s");
     let mut outside = user(&d, OWNER);
     outside.ask("publisher s topic=s access=any");
-    // Root may open the sockets of the one inside, which is root outside; that one sees only a
-    // stranger.
+    // The peer inside runs as root outside the namespace, so root may open its sockets. The peer
+    // inside sees root only as an unmapped user.
     let mut root = d.peer("root");
     for (who, topic) in [("root", "t"), ("root", "named"), ("other", "named")] {
         let p = if who == "root" { &mut root } else { &mut outside };
@@ -197,7 +197,7 @@ fn names_that_other_users_claim_are_known_as_such() {
     assert!(survey.silent.is_empty());
 }
 
-/// A stranger with rights who asks for whatever there is.
+/// A stranger with rights requests as many pins as possible.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]
 fn one_user_does_not_take_all_pins() {
@@ -215,8 +215,8 @@ fn one_user_does_not_take_all_pins() {
         stranger.until(&format!("events s{i}"), refused);
         stranger.until(&format!("events o{i}"), refused);
     }
-    // Its two, and one for tools; the friend has as much, and there is a reserve for the
-    // publisher's own user.
+    // The stranger has two pins, and one for tools. The friend also gets two, and the remaining
+    // pins are in reserve for the publisher's own user.
     let mut friend = user(&d, FRIEND);
     friend.ask(&format!("subscription s held=2 access={OWNER}"));
     friend.ask("await s 1");
@@ -229,7 +229,7 @@ fn one_user_does_not_take_all_pins() {
     friend.until("events more", |t| t.contains("raise the topic's pins to 12"));
 }
 
-/// More names than a subscription ever asks, of listeners that say nothing.
+/// More silent listeners than a subscription dials at a time.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]
 fn silent_publishers_of_a_stranger_hide_no_honest_ones() {
@@ -247,7 +247,8 @@ fn silent_publishers_of_a_stranger_hide_no_honest_ones() {
     r.ask("await s 2");
 }
 
-/// Each user that subscribes has a wake word; what remains of those who have left must not add up.
+/// Each user that subscribes has a wake word. Wake words of users that have left must not
+/// accumulate.
 #[test]
 #[ignore = "needs root, to be several users: make test runs it as root"]
 fn users_that_come_and_go_do_not_use_up_the_topic() {
@@ -269,7 +270,7 @@ fn users_that_come_and_go_do_not_use_up_the_topic() {
         "{text}"
     );
     w.until("events p", |t| t.contains("code: Limit") && t.contains("16 users"));
-    // Three generations of users never seen before.
+    // New users replace the present ones, until three times the limit have subscribed.
     present.pop().unwrap().quit();
     one_more.ask("await s 1");
     present.push(one_more);
@@ -287,7 +288,7 @@ fn users_that_come_and_go_do_not_use_up_the_topic() {
     for p in &mut present {
         p.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
     }
-    // The segment, and a page and a wake word for each that is there.
+    // The segment, and a page and a wake word for each present subscription.
     eventually("what belonged to those who left is let go", || {
         w.mappings() == 1 + 2 * present.len()
     });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hunt for lost wake-ups between processes: two ends that sleep until the other has spoken.
+//! The hunt for lost wake-ups between processes: each of two processes sleeps until the other has
+//! published.
 
 use crate::support::follower::pause;
 use crate::support::peer::{publish, schema};
@@ -8,7 +9,7 @@ use driveline_shm::*;
 use driveline_types::MonotonicNs;
 use std::time::Duration;
 
-/// One lost wake-up hangs it, and the deadline reports which.
+/// A lost wake-up hangs this function; the deadline reports which one was lost.
 fn ping_pong(backend: WaitBackend, word: &str, rounds: u64) {
     let d = Domain::new();
     let mut peer = d.peer("echo");
@@ -71,10 +72,10 @@ fn no_wake_up_is_lost_by_helper_threads() {
     ping_pong(WaitBackend::Threads, "threads", 30_000);
 }
 
-/// Wake-ups by data, and by kicks, that make a mixture of both.
+/// Minimum number of wake-ups by data, and of those by kicks.
 const ENOUGH: u64 = 500;
 
-/// Two writers of one topic, kicks and short deadlines, all at once upon one waiter.
+/// One waiter with two writers of its topic, kicks and short deadlines at the same time.
 #[test]
 fn data_kicks_and_deadlines_at_once_lose_nothing() {
     for backend in [WaitBackend::Auto, WaitBackend::Threads] {
@@ -134,7 +135,8 @@ fn data_kicks_and_deadlines_at_once_lose_nothing() {
         let sent = kicks.join().unwrap();
         assert!(data >= ENOUGH && kicked >= ENOUGH as u32, "{data} {kicked} {sent}");
         assert!(kicked <= sent + 20, "{kicked} wake-ups after {sent} kicks");
-        // From now on there is only the data, and its wake-up must come.
+        // Kicks have ended. From now on only data wakes the waiter, and none of its wake-ups may be
+        // lost.
         let published: u64 = writers.iter_mut().map(|w| w.number("halt p")).sum();
         let deadline = Some(MonotonicNs::now() + PATIENCE);
         while last.values().sum::<u64>() < published {

@@ -130,7 +130,7 @@ pub struct Printer<'a> {
     limits: Limits,
     /// Elements and messages that may still be shown.
     left: usize,
-    /// The message that begins now is an element, which was counted.
+    /// True if the message that begins now is a list element, which was counted already.
     granted: bool,
     /// Number of open messages.
     depth: usize,

@@ -34,8 +34,8 @@ impl PlainLayout {
     }
 
     /// Prints a payload: nested structs and arrays of them as they were before they were flattened.
-    /// Fixed arrays of bytes that hold zero-terminated text are shown as that. Missing bytes of a
-    /// payload of another type are shown as zeros.
+    /// Fixed arrays of bytes that hold zero-terminated text are shown as text. If the payload is
+    /// too short, missing bytes are shown as zeros.
     ///
     /// # Errors
     /// Errors of the printer's output.

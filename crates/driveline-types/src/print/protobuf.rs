@@ -345,7 +345,7 @@ impl ProtobufDefinition {
                     )?;
                     true
                 }
-                // Only many numbers are packed.
+                // Only repeated numbers can be packed.
                 (_, Wire::Bytes(_)) if !field.repeated => false,
                 (ty, wire) => {
                     scratch.clear();

@@ -196,7 +196,7 @@ fn a_protobuf_message_is_read_by_its_definition() {
         (&"MODE_OFF".into(), &"\u{1b}\"".into(), &serde_json::json!({}))
     );
     for end in 0..bytes.len() {
-        // Cut at the end of a field it is another message, and elsewhere none.
+        // A message cut at the end of a field is a valid message; cut elsewhere, it is invalid.
         if let Err(e) = definition.check(&bytes[..end]) {
             assert!(e.to_string().starts_with("at byte "), "{e}");
         }
@@ -240,8 +240,8 @@ fn a_definition_with_a_mistake_says_where() {
     assert!("driveline protobuf 1\n".parse::<ProtobufDefinition>().is_err());
 }
 
-/// The longest that a name can become with its indentation, generously, for each element that may
-/// be shown.
+/// Checks the length of a text. The bound generously allows the longest name with its indentation
+/// for each shown element.
 fn bounded(text: &str, limits: Limits) {
     assert!(text.len() < 2_000_000 + limits.all.saturating_mul(1000), "{}", text.len());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Threads of a peer that take whatever comes and believe nothing.
+//! Threads of a peer that take all samples and verify each of them.
 
 use super::payload;
 use super::peer::publish;
@@ -24,7 +24,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// received missed last publishers matched since_ns
+    /// Returns the numbers `received missed last publishers matched since_ns`.
     pub(crate) fn text(&self) -> String {
         let all = [
             &self.received,
@@ -60,7 +60,7 @@ impl Follower {
         while !self.progress.stop.load(SeqCst) {
             self.set.wait(None, self.spin);
             self.progress.matched.store(self.sub.matched() as u64, SeqCst);
-            // A bound, so that a publisher without mercy cannot keep this thread from being halted.
+            // A bound, so that a very fast publisher cannot keep this thread from being halted.
             for _ in 0..1000 {
                 if self.buffer.is_empty() {
                     let taken =
@@ -114,7 +114,7 @@ impl Follower {
         if self.trusted == EndpointId(0) || self.trusted == publisher {
             whole(payload, sequence, publisher);
         } else {
-            // What a liar wrote only has to be readable.
+            // A liar's payload need not be whole, but reading it must do no harm.
             std::hint::black_box(payload.iter().fold(0u8, |a, b| a ^ b));
         }
     }
@@ -152,8 +152,8 @@ pub(crate) fn check(s: &Sample) {
     whole(s.payload(), s.header().sequence, s.publisher());
 }
 
-/// Answers each sample of one topic with one of another, from sleep to sleep, with irregular pauses
-/// in between.
+/// Sleeps until a sample of one topic arrives, and answers it with a sample of another topic, again
+/// and again, with irregular pauses.
 pub(crate) fn echo(
     sub: &mut Subscription,
     publisher: &mut Publisher,
@@ -173,7 +173,7 @@ pub(crate) fn echo(
     }
 }
 
-/// Up to some microseconds, so that the two ends meet at all points of each other's way.
+/// Spins for up to some microseconds, so that the two sides meet at every point of their code.
 pub(crate) fn pause(random: &mut super::Random) {
     for _ in 0..random.below(300) {
         std::hint::spin_loop();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Peers that lie: the protocol spoken by hand, from `docs/protocols/shm.md` alone, with whatever
-//! bytes and descriptors the test likes. Nothing of the library is used, so nothing of its care is
-//! in the way.
+//! Peers that lie: the protocol made by hand from `docs/protocols/shm.md`, with any bytes and
+//! descriptors. This module uses nothing of the library, so no check of the library prevents wrong
+//! messages.
 #![allow(unsafe_code, reason = "memory that a hostile peer writes as it likes")]
 
 use super::PATIENCE;
@@ -29,7 +29,7 @@ pub(crate) const LISTING: u16 = 5;
 pub(crate) const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
-/// Memory for peers, which goes on being written to by hand.
+/// Memory for peers, into which the test continues to write.
 pub(crate) struct Area {
     pub(crate) fd: OwnedFd,
     start: *mut u8,
@@ -42,7 +42,7 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// Sealed and reserved, as the protocol wants it.
+    /// Creates memory that is sealed and reserved, as the protocol requires.
     pub(crate) fn new(len: usize) -> Self {
         Self::with(len, SEALS, true)
     }
@@ -107,7 +107,7 @@ pub(crate) fn hello(topic: &str, pins: u32, qos: &Qos) -> Value {
         "participant": format!("{:032x}", 2), "pid": 1})
 }
 
-/// Numbers of a segment, and where things are in it.
+/// Numbers of a segment, from which the offsets in it follow.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) slots: usize,
@@ -202,7 +202,7 @@ impl Layout {
         }
     }
 
-    /// A segment that is in order so far.
+    /// Creates a valid segment.
     pub(crate) fn segment(self) -> Area {
         let area = Area::new(self.len());
         area.word(0).store(u64::from_le_bytes(*b"DRVLNSEG"), std::sync::atomic::Ordering::SeqCst);
@@ -250,7 +250,7 @@ pub(crate) fn send_datagram(path: &Path, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
     }
 }
 
-/// Sends a packet with any number of descriptors. Whether it was taken.
+/// Sends a packet with any number of descriptors. Returns true if the packet was accepted.
 pub(crate) fn send_with(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
     let mut space = vec![MaybeUninit::uninit(); 64 + 4 * fds.len()];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -294,7 +294,7 @@ fn wait_readable(socket: &OwnedFd) {
     );
 }
 
-/// Says HELLO to the publisher in a domain and returns the connection and the answer.
+/// Sends HELLO to the publisher in a domain. Returns the connection and the answer.
 pub(crate) fn say_hello(
     domain: &Path,
     body: &Value,
@@ -311,7 +311,7 @@ pub(crate) fn kind(packet: &[u8]) -> u16 {
     u16::from_le_bytes([packet[6], packet[7]])
 }
 
-/// A publisher's socket in a domain, by hand.
+/// A publisher's socket in a domain, made without the library.
 pub(crate) struct Listener {
     socket: OwnedFd,
     path: std::path::PathBuf,
@@ -357,7 +357,7 @@ impl Listener {
         accept_with(&self.socket, SocketFlags::CLOEXEC).unwrap()
     }
 
-    /// The next subscription that asks: its connection and its HELLO.
+    /// Returns connection and HELLO of the next subscription that dials.
     pub(crate) fn accept(&self) -> (OwnedFd, Value) {
         wait_readable(&self.socket);
         let s = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).unwrap();
@@ -373,7 +373,7 @@ impl Drop for Listener {
     }
 }
 
-/// Descriptors that are not what they should be, with a word for each.
+/// Descriptors that are no valid memory, with a word for each kind.
 pub(crate) fn wrong_memory(len: usize) -> Vec<(&'static str, OwnedFd)> {
     let file = |path: &str| OwnedFd::from(std::fs::File::open(path).unwrap());
     let sealed = |seals| Area::with(len, seals, true).fd.try_clone().unwrap();
@@ -394,7 +394,8 @@ pub(crate) fn wrong_memory(len: usize) -> Vec<(&'static str, OwnedFd)> {
     ]
 }
 
-/// A descriptor whose last close blocks for minutes; what it hangs by is to be kept.
+/// Returns a descriptor whose last close blocks for minutes. The caller must keep the other
+/// descriptors open, so that the close blocks.
 pub(crate) fn lingering() -> (OwnedFd, Vec<OwnedFd>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 pub(crate) use process::{Domain, Peer};
 pub(crate) use tally::{Tally, repeat_counted, wanted};
 
-/// Longest that anything may take that is awaited, on a machine under load. Only a failure takes
-/// that long.
+/// Time-out of every wait, also on a machine under load. Only a failure takes that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for something that other processes bring about.
+/// Waits for a result of other processes.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut f: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -28,9 +27,9 @@ pub(crate) fn eventually(what: &str, mut f: impl FnMut() -> bool) {
     }
 }
 
-/// Does something again and again for a `usual` time, or the seconds of `DRIVELINE_SOAK`; on a slow
-/// machine for longer, until it is `enough`. What is missing to that after [`PATIENCE`] is a
-/// failure.
+/// Repeats `step` for the `usual` time, or for `DRIVELINE_SOAK` seconds, and then until `enough`
+/// returns `Ok`, because a slow machine needs longer. Fails with the error of `enough` if this
+/// takes more than [`PATIENCE`] in addition.
 #[track_caller]
 pub(crate) fn repeat(
     usual: Duration,
@@ -44,7 +43,7 @@ pub(crate) fn repeat(
         .map_or(usual, Duration::from_secs);
     loop {
         step();
-        // time: how long a test hunts; what must have happened by then is counted
+        // time: duration of the test; its required results are counted
         if begun.elapsed() < time {
             continue;
         }
@@ -78,7 +77,7 @@ impl Random {
         &from[self.below(from.len())]
     }
 
-    /// A number of the kind that breaks programs.
+    /// Returns an unusual number, of a kind that often breaks programs.
     pub(crate) fn nasty(&mut self) -> u64 {
         match self.below(6) {
             0 => 0,

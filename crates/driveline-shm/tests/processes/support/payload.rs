@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Payloads that prove themselves whole: the writer puts a checksum in before it publishes.
+//! Payloads that a reader can verify: the writer puts a checksum in before it publishes.
 //!
 //! `number:u64 | publisher:u64 | length:u64 | xxh3 of the body, seeded with number and
 //! publisher:u64 | body`.
@@ -11,8 +11,8 @@ use twox_hash::XxHash3_64;
 pub(crate) const LEAST: usize = 32;
 const NOISE: usize = 64 * 1024;
 
-/// Bytes without any regularity; each sample begins at another place, so no two have a stretch in
-/// common.
+/// Random bytes. Each sample begins at another place in them, so no two samples have equal bytes at
+/// the same offset for long.
 fn noise() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Started side of a peer process: executes commands from its standard input, one per line.
+//! The peer's side of a peer process: executes commands from its standard input, one per line.
 //!
 //! A torn sample, a sequence that goes back or a panic anywhere ends the process with exit status
 //! 101.
@@ -71,7 +71,7 @@ enum Job {
     Echo { stop: Arc<AtomicBool>, kicker: Kicker, thread: JoinHandle<()> },
 }
 
-/// All that a peer has.
+/// State of a peer.
 struct Machine {
     /// Empty for the default.
     domain: PathBuf,
@@ -80,7 +80,7 @@ struct Machine {
     subscriptions: HashMap<String, Subscription>,
     jobs: HashMap<String, Job>,
     held: Vec<Sample>,
-    /// Connections that say nothing.
+    /// Silent connections, and descriptors that must stay open.
     clogs: Vec<std::os::fd::OwnedFd>,
     /// Publishers that accept no connection.
     silent: Vec<super::hostile::Listener>,
@@ -89,7 +89,7 @@ struct Machine {
 type Answer = Result<String, String>;
 
 fn run(domain: PathBuf) {
-    // The kernel ends this process with the thread that started it, whatever becomes of that.
+    // The kernel kills this process when the thread that started it ends, for whatever reason.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -422,7 +422,8 @@ impl Machine {
         Ok(String::new())
     }
 
-    /// Subscribes, takes one sample, and leaves before or after it lets go of it; again and again.
+    /// Repeats: subscribes, takes one sample, and drops the subscription before or after the
+    /// sample.
     fn churn(&mut self, rounds: u32) -> Answer {
         for round in 0..rounds {
             self.create_subscription("churn", &Options::new(&[]))?;
@@ -451,7 +452,7 @@ impl Machine {
         fd
     }
 
-    /// Hands over descriptors whose close takes minutes, and keeps none of them.
+    /// Sends descriptors whose close takes minutes, and keeps none of them.
     fn hang(&mut self, path: &std::path::Path, with_hello: bool, count: usize) -> Answer {
         let fds: Vec<_> = (0..count).map(|_| self.hanging()).collect();
         let several: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
@@ -472,7 +473,7 @@ impl Machine {
         Ok(String::new())
     }
 
-    /// Answers each connection with such descriptors, from now on.
+    /// Answers the first connection with such descriptors, and accepts the later ones.
     fn hang_each_connection(&mut self, listener: super::hostile::Listener) -> Answer {
         let mut fds: Vec<_> = (0..5).map(|_| self.hanging()).collect();
         std::thread::spawn(move || {
@@ -535,7 +536,7 @@ pub(crate) fn schema() -> Schema {
     Schema::bytes("test/Whole", "noise", "")
 }
 
-/// Publishes a sample that can be proven whole.
+/// Publishes a sample that readers can verify.
 pub(crate) fn publish(p: &mut Publisher, len: usize) {
     let (number, id) = (p.next_sequence(), p.id());
     let mut loan = p.loan(len.max(payload::LEAST)).expect("there is a slot, whatever readers do");
@@ -543,7 +544,7 @@ pub(crate) fn publish(p: &mut Publisher, len: usize) {
     p.publish(loan, &mut SampleHeader::stamped_now()).expect("it is published");
 }
 
-/// Becomes another user for good.
+/// Changes this process to another user permanently.
 #[allow(unsafe_code, reason = "changing the user is a C call")]
 fn become_user(id: u32, groups: &[libc::gid_t]) -> Answer {
     // SAFETY: plain system calls on numbers, and on a slice with its length; the C library changes
@@ -556,8 +557,8 @@ fn become_user(id: u32, groups: &[libc::gid_t]) -> Answer {
     if !ok {
         return Err(std::io::Error::last_os_error().to_string());
     }
-    // Changing the user has made /proc/self root's; a program started by that user would have its
-    // own.
+    // After the change of user, /proc/self belongs to root. In a program that this user starts, it
+    // belongs to the user.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
         .map_err(|e| e.to_string())?;
     Ok(String::new())
@@ -573,7 +574,7 @@ fn limit(what: &str, soft: u64) -> Answer {
         _ => return Err(format!("no such limit: {what}")),
     };
     let soft = if what == "spare-descriptors" { soft + first_free()? } else { soft };
-    // Lowered for good: nothing can raise the soft limit above it.
+    // Lowers the hard limit as well, so that the soft limit cannot be raised again.
     let maximum = if what == "all-descriptors" { Some(soft) } else { getrlimit(resource).maximum };
     setrlimit(resource, Rlimit { current: Some(soft), maximum })
         .map(|()| String::new())

@@ -137,8 +137,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Has it do something and returns what it answers; anything but success is a failure of the
-    /// test.
+    /// Sends a command and returns the peer's answer. The test fails if the command fails.
     #[track_caller]
     pub(crate) fn ask(&mut self, line: &str) -> String {
         match self.try_ask(line) {
@@ -159,7 +158,7 @@ impl Peer {
         self.numbers(line)[0]
     }
 
-    /// Has it do something that may fail.
+    /// Sends a command that may fail, and returns the answer.
     #[track_caller]
     pub(crate) fn try_ask(&mut self, line: &str) -> Result<String, String> {
         self.send(line);
@@ -187,7 +186,7 @@ impl Peer {
         }
     }
 
-    /// Repeats a question until the answer is as wanted.
+    /// Repeats a command until the answer is `wanted`.
     #[track_caller]
     pub(crate) fn until(&mut self, line: &str, mut wanted: impl FnMut(&str) -> bool) -> String {
         let end = Instant::now() + PATIENCE;
@@ -202,7 +201,7 @@ impl Peer {
         }
     }
 
-    /// As [`until`](Self::until), for a first number that is to be at least `least`.
+    /// Repeats a command until the first number of the answer is at least `least`.
     #[track_caller]
     pub(crate) fn until_at_least(&mut self, line: &str, least: u64) -> u64 {
         let first = |t: &str| t.split_whitespace().next().unwrap().parse::<u64>().unwrap();
@@ -214,17 +213,17 @@ impl Peer {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        // It is our child and was not waited for, so the number is still its own.
+        // The child was not waited for yet, so the process id is still its own.
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
     }
 
-    /// Kills it at once.
+    /// Kills the peer at once.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Lets it end by itself, in good order.
+    /// Makes the peer end in order.
     #[track_caller]
     pub(crate) fn quit(mut self) {
         self.send("quit");
@@ -232,7 +231,7 @@ impl Peer {
         assert!(status.success(), "{}: {status}", self.name);
     }
 
-    /// Waits until it has died of SIGKILL, which it was to send itself.
+    /// Waits until the peer has died of the SIGKILL that its fault point sends.
     #[track_caller]
     pub(crate) fn died(&mut self) {
         let status = self.wait();
@@ -312,7 +311,7 @@ impl Peer {
         several.take(5).min().unwrap()
     }
 
-    /// Mappings of shared memory of ours, by name.
+    /// Number of Driveline's shared-memory mappings, by their names.
     pub(crate) fn mappings(&self) -> usize {
         self.proc_file("maps").lines().filter(|l| l.contains("memfd:driveline-")).count()
     }

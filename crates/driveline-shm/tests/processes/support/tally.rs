@@ -13,7 +13,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// `fields`: each of them must be corrupted.
+    /// Creates a table of counts, all 0. Each of `fields` must be corrupted.
     pub(crate) fn new(what: impl Into<String>, fields: &[&'static str]) -> Self {
         let counts = RefCell::new(fields.iter().map(|f| (*f, 0)).collect());
         Self { what: what.into(), counts }
@@ -48,7 +48,7 @@ impl Tally {
     }
 }
 
-/// Corruptions that each field gets at least: 1, or `DRIVELINE_CORRUPTIONS`.
+/// Minimum number of corruptions of each field: 1, or `DRIVELINE_CORRUPTIONS`.
 pub(crate) fn wanted() -> u64 {
     std::env::var("DRIVELINE_CORRUPTIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
 }
