@@ -65,7 +65,7 @@ fn image_mistake(
 ) -> Option<Diagnostic> {
     let name = engine.kind().name();
     let Some(facts) = facts else {
-        // An image of this machine only is in no registry.
+        // An image with this prefix exists on this machine only, and in no registry.
         let get = if image.starts_with("localhost/") {
             format!(
                 "build it (`{name} build --tag {image} …`; `driveline deploy init` writes a \
@@ -113,7 +113,7 @@ fn reserved(graph: &ResolvedGraph, module: &ResolvedModule) -> u64 {
     bytes.sum()
 }
 
-/// Returns the smallest limit of which `used` bytes can be used.
+/// Returns the smallest memory limit that leaves `used` bytes for use.
 fn limit_for(used: u64) -> u64 {
     let free = used.div_ceil(FREE_SHARE - 1).clamp(*FREE.start(), *FREE.end());
     used.saturating_add(free)
@@ -154,8 +154,8 @@ fn own_domain(module: &ResolvedModule) -> Option<Diagnostic> {
     })
 }
 
-/// Finds a topic whose `access` excludes the user of a module at one of its ends, although a module
-/// at an opposite end has another user.
+/// Finds a topic whose `access` excludes the user of this module, although another module with
+/// another user publishes what this module reads, or reads what it publishes.
 fn excluded(graph: &ResolvedGraph, module: &ResolvedModule, plan: &Plan) -> Option<Diagnostic> {
     let users = plan.users();
     let user = *users.get(module.name.as_str())?;
@@ -253,8 +253,8 @@ mod tests {
         graph_of("", keys)
     }
 
-    /// Returns a graph of a module `m`, which publishes `a`, with these keys of the topic and the
-    /// module. Class `Y` reads it.
+    /// Returns a graph with a module `m` that publishes topic `a`. `topic` and `keys` are further
+    /// keys of the topic and of the module. Class `Y` can read the topic.
     fn graph_of(topic: &str, keys: &str) -> (ResolvedGraph, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("x.so"), "").unwrap();

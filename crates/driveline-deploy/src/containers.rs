@@ -164,7 +164,7 @@ impl Starter for Containers {
 struct State {
     end: Mutex<Option<StartedEnd>>,
     connected: AtomicBool,
-    /// True once the launcher has asked for its end.
+    /// True once the launcher has requested the end of the container.
     unwanted: AtomicBool,
 }
 
@@ -213,8 +213,8 @@ impl Started for StartedContainer {
 }
 
 impl Run {
-    /// Makes the socket that shows the single container that the launcher lives. Nothing is read
-    /// from it, and its connections are not accepted.
+    /// Creates the socket by which the single container sees that the launcher lives. The launcher
+    /// neither accepts its connections nor reads from it.
     fn listen(&self) -> io::Result<()> {
         let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
         if alive.is_some() {
@@ -297,7 +297,7 @@ impl Run {
     }
 
     /// Returns the reason why a container ended before it connected. Its output was removed with
-    /// it, so this starts the program once more.
+    /// the container, so this function starts the program once more.
     fn diagnosis(&self, image: &str) -> String {
         let begin = "its container ended before its module had connected";
         let entry = format!("--entrypoint={HOST_IN_IMAGE}");

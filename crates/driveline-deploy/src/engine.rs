@@ -276,7 +276,8 @@ fn output(mut command: Command, within: Option<Duration>) -> io::Result<Option<O
     match wait.recv_timeout(within) {
         Ok(out) => out.map(Some),
         Err(_) => {
-            // Not reaped before the thread has sent something.
+            // The process id is still valid: the thread has sent nothing yet, so it has not reaped
+            // the process.
             let _ = kill_process(pid, Signal::KILL);
             Ok(None)
         }

@@ -336,8 +336,8 @@ fn environment(module: &PlannedModule) -> BTreeMap<String, String> {
     all
 }
 
-/// Returns the groups of devices, such as `video` and `render`, which are usually the only users
-/// with access.
+/// Returns the groups of devices, such as `video` and `render`. Usually only their members have
+/// access to the devices.
 pub(crate) fn groups(devices: &[String]) -> Vec<u32> {
     let path = |device: &String| device.split(':').next().map(PathBuf::from);
     let mut groups: Vec<u32> = devices

@@ -32,8 +32,8 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Creates it below `/dev/shm`, with a directory for the account of each module. `users` has
-    /// the user of each module.
+    /// Creates the directory below `/dev/shm`, with a directory for the account of each module.
+    /// `users` has the user of each module.
     ///
     /// # Errors
     /// If a file or directory cannot be created, or its owner cannot be changed.
@@ -108,8 +108,8 @@ impl RunDirectory {
         let accounts = path.join("accounts");
         owned(&accounts, collector, collector, 0o711)?;
         for (module, user) in users {
-            // The collector creates the socket in it; its module has access by its group, which the
-            // socket inherits.
+            // The collector creates the socket in this directory. The socket inherits the
+            // directory's group, and by it the module has access.
             let mode = if *user == collector { 0o700 } else { 0o2750 };
             owned(&accounts.join(module), collector, *user, mode)?;
         }
@@ -213,8 +213,8 @@ pub fn given(path: &Path, user: u32, group: u32, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// Refuses a directory in which another user could replace files: the owner, and, without the
-/// sticky bit, users who may write.
+/// Refuses a directory in which another user could replace files: its owner can, and without the
+/// sticky bit all users with write access can.
 fn trusted(path: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(path)
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;

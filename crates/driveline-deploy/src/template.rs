@@ -2,7 +2,7 @@
 //! Files for an image of a user's own component library.
 
 const CONTAINERFILE: &str = include_str!("template/Containerfile");
-/// Paths that are not sent to the engine: the build on the host would be used instead of the build
+/// Paths that are not sent to the engine: otherwise the build on the host would replace the build
 /// in the image.
 const IGNORED: &str = "build\n.git\n";
 

@@ -3,10 +3,10 @@
 //! delayed links between them.
 //!
 //! Tests of the gateways use them, and so do measurements between two hosts. A namespace ends with
-//! the process that made it, however that process ends. Making one needs root. A test that only
-//! needs the loopback device takes a [`Port`], which any user can have.
+//! the process that made it, however that process ends. Making a namespace needs root. A test that
+//! only needs the loopback device uses a [`Port`], which needs no rights.
 //!
-//! Not here: what a link of a measurement is like (`driveline-bench`, `cable`).
+//! Not here: the properties of the links in measurements (`driveline-bench`, `cable`).
 
 mod namespace;
 mod port;

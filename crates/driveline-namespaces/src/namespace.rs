@@ -13,31 +13,31 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A namespace is there at once, or never.
+/// Time-out for making a namespace: it exists at once, or never.
 const START: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// Time-out of commands in a namespace, which change or read a setting.
 const RUN: Duration = Duration::from_secs(10);
-/// Exit status of `timeout` after it ended its command, and if that took a kill.
+/// Exit statuses of `timeout` after its command was too slow: ended by SIGTERM, or by SIGKILL.
 const TIMED_OUT: Option<i32> = Some(124);
 const KILLED: Option<i32> = Some(137);
 /// Buffer of an ordinary switch, as a transmission time.
 pub const SWITCH: Duration = Duration::from_millis(20);
 
-/// A network namespace, held by a process in it that ends when this does, or when the process that
-/// made it dies. Nothing of it is left behind.
+/// A network namespace. A process inside keeps it alive; this process ends when the value is
+/// dropped, or when the process that made the namespace dies. Nothing of the namespace remains.
 ///
-/// All that is done here blocks, for some milliseconds; an error says which command was refused,
-/// and why. What is needed: root, and the packages iproute2, nftables and ethtool.
+/// All functions block for some milliseconds. An error contains the command that failed, and the
+/// reason. They need root, and the packages iproute2, nftables and ethtool.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
 }
 
 impl Namespace {
-    /// One in which there is nothing but a loopback device that works.
+    /// Makes a namespace that contains only a working loopback device.
     ///
     /// # Errors
-    /// If this process may make none.
+    /// If this process may not make namespaces.
     pub fn new() -> Result<Self> {
         let mut command = Command::new("unshare");
         command
@@ -65,23 +65,23 @@ impl Namespace {
         )
     }
 
-    /// The file that stands for it, as long as this is there.
+    /// Returns the file that represents the namespace. It exists as long as this value.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/ns/net", self.holder.id()).into()
     }
 
-    /// Returns the prefix of a command that runs in it. The started process itself becomes the
-    /// program.
+    /// Returns the prefix of a command that runs in the namespace. The started process itself
+    /// becomes the program.
     #[must_use]
     pub fn command_prefix(&self) -> [String; 3] {
         ["nsenter".into(), format!("--net={}", self.path().display()), "--".into()]
     }
 
-    /// Moves the calling thread into it, and threads that it starts later.
+    /// Moves the calling thread into the namespace, and with it all threads that it starts later.
     ///
     /// # Errors
-    /// If this process may not enter it.
+    /// If this process may not enter the namespace.
     pub fn enter(&self) -> Result<()> {
         let path = self.path();
         let entered = File::open(&path).and_then(|file| {
@@ -90,10 +90,11 @@ impl Namespace {
         entered.with_context(|| format!("cannot enter the network namespace {}", path.display()))
     }
 
-    /// Runs a command in it, whose words have no spaces; what it says.
+    /// Runs a command in the namespace and returns its standard output. Spaces separate the words
+    /// of the command.
     ///
     /// # Errors
-    /// If it cannot be started, fails, or takes longer than 10 s.
+    /// If the command cannot be started, fails, or takes longer than 10 s.
     pub fn run(&self, command: &str) -> Result<String> {
         self.run_within(command, RUN)
     }
@@ -118,10 +119,10 @@ impl Namespace {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// The Ethernet address of a device, as text.
+    /// Returns the Ethernet address of a device, as text.
     ///
     /// # Errors
-    /// As [`run`](Self::run); if it has none.
+    /// As [`run`](Self::run), or if the device has no Ethernet address.
     pub fn hardware_address(&self, device: &str) -> Result<String> {
         let told = self.run(&format!("ip -o link show {device}"))?;
         let address = told.split_whitespace().skip_while(|word| *word != "link/ether").nth(1);
@@ -131,7 +132,7 @@ impl Namespace {
     /// Returns the number of frames that a device dropped before sending.
     ///
     /// # Errors
-    /// As [`run`](Self::run); if `ip` does not report it.
+    /// As [`run`](Self::run), or if `ip` does not report the number.
     pub fn dropped_at(&self, device: &str) -> Result<u64> {
         let told: serde_json::Value =
             serde_json::from_str(&self.run(&format!("ip -j -s link show dev {device}"))?)?;
@@ -140,8 +141,9 @@ impl Namespace {
             .with_context(|| format!("`ip` does not report the losses of {device}"))
     }
 
-    /// Makes a pair of devices, one here and one there, that pass on without delay what either
-    /// sends. Both are without address and off.
+    /// Makes a pair of devices: `device` in this namespace, and one in the `other` namespace. Each
+    /// receives without delay the frames that the other one sends. Both are switched off and have
+    /// no address.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -154,7 +156,7 @@ impl Namespace {
         .map(drop)
     }
 
-    /// Gives a device its address, in a network of 256, and switches it on.
+    /// Gives a device its address, in a `/24` network, and switches it on.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -163,8 +165,9 @@ impl Namespace {
         self.run(&format!("ip link set {device} up")).map(drop)
     }
 
-    /// Lets so many megabits out of a device each second: as much as passes in 2 ms at once, and a
-    /// queue that is an ordinary switch's. A second limit of a device is refused.
+    /// Limits the rate at which a device sends, in Mbit/s. A burst has the size of 2 ms at this
+    /// rate, at least 32 kB. The queue is that of an ordinary switch ([`SWITCH`]). A second limit
+    /// on the same device is refused.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -176,8 +179,8 @@ impl Namespace {
         .map(drop)
     }
 
-    /// Disables segmentation and receive offloads of a device: its packets are as on a wire, not
-    /// what the kernel has joined to spare itself work.
+    /// Disables segmentation and receive offloads of a device. Its packets are then as on a wire;
+    /// with offloads, the kernel joins several of them to save work.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -185,9 +188,9 @@ impl Namespace {
         self.run(&format!("ethtool -K {device} tso off gso off gro off")).map(drop)
     }
 
-    /// Drops so many of a hundred packets that come in by a device; for them to be packets of the
-    /// wire, both ends must have their [offloads disabled](Self::disable_offloads). A second call
-    /// drops as many again of what the first one has left.
+    /// Drops `percent` of the packets that a device receives. Both ends must have their [offloads
+    /// disabled](Self::disable_offloads), so that each packet counts as on a wire. A second call
+    /// drops its share of the packets that the first one has left.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -205,7 +208,7 @@ impl Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         drop(self.holder.stdin.take());
-        // `cat` ends by itself; it is not waited for longer than that takes.
+        // `cat` ends when its input closes; the kill makes sure that the wait is short.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }

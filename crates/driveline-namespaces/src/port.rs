@@ -5,12 +5,12 @@ use std::os::fd::OwnedFd;
 use anyhow::Context;
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 
-/// TCP port of 127.0.0.1 that is reserved until this is dropped, also without a listener. A port
-/// that is only found free may be another program's when it is used.
+/// TCP port of 127.0.0.1 that is reserved until this value is dropped, even if nothing listens on
+/// it. Without a reservation, another program can take a free port before the test uses it.
 ///
-/// A socket is bound to it and does not listen, so that connections are refused. A program with
-/// `SO_REUSEADDR` can listen there, any number of times in sequence: the standard library's
-/// listeners and Zenoh's do.
+/// A socket is bound to the port and does not listen, so that connections are refused. A program
+/// can listen on the port, any number of times in sequence, if it sets `SO_REUSEADDR`: listeners of
+/// the standard library and of Zenoh do.
 #[derive(Debug)]
 pub struct Port {
     _kept: OwnedFd,
@@ -19,7 +19,7 @@ pub struct Port {
 
 impl Port {
     /// # Errors
-    /// No port is free, or no file descriptor.
+    /// If no port or no file descriptor is free.
     pub fn new() -> anyhow::Result<Self> {
         let kept = socket(AddressFamily::INET, SocketType::STREAM, None)
             .context("cannot open a socket for a port")?;

@@ -14,25 +14,26 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-/// Longest frame of a TAP device: its MTU and an Ethernet header are shorter.
+/// Size of the buffer for a frame: larger than the MTU of a TAP device plus an Ethernet header.
 const LONGEST_FRAME: usize = 64 << 10;
-/// Overhead of a frame in the queue, at most, so that many short ones stay within the bound, too.
+/// Maximum overhead of a frame in the queue. It is counted, so that many short frames stay within
+/// the bound, too.
 const FRAME_COST: usize = 64;
-/// Frames that the kernel keeps for a relay that waits for a processor: a tenth of a second of 1
-/// Gbit/s. More are lost, and counted by the device ([`Namespace::dropped_at`]).
+/// Number of frames that the kernel keeps while the relay waits for a CPU: a tenth of a second at 1
+/// Gbit/s. The device drops and counts further frames ([`Namespace::dropped_at`]).
 const DEVICE_QUEUE: u32 = 10_000;
-/// Frames that are read before due ones are sent.
+/// Maximum number of frames that are read before frames that are due are sent.
 const AT_ONCE: usize = 64;
 
 /// One direction of a [`TapRelay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direction {
-    /// From the moment at which a frame is read from one device to that at which it is written to
-    /// the other: never less. It is more by what the kernel's timers are late (50 µs), and by what
-    /// this process waits for a processor.
+    /// Minimum time from reading a frame at one device to writing it to the other. The actual time
+    /// is longer by the lateness of the kernel's timers (50 µs) and by the time for which this
+    /// process waits for a CPU.
     pub delay: Duration,
-    /// Memory for frames on their way; what comes when they fill it is dropped, and counted. A rate
-    /// r needs r × `delay` at least.
+    /// Memory for frames in flight. A frame that arrives when it is full is dropped and counted. A
+    /// rate r needs at least r × `delay`.
     pub queue_bytes: usize,
 }
 
@@ -50,43 +51,43 @@ pub struct DirectionFigures {
     pub ended: Option<String>,
 }
 
-/// Two TAP devices in two network namespaces, and a link between them: each direction has its
-/// delay, and keeps the order of frames.
+/// Two TAP devices in two network namespaces, and a link between them. Each direction has its own
+/// delay and keeps the order of frames.
 ///
-/// The devices exist as long as this value, and end with its process in any case. They keep their
-/// namespaces. The owner of a namespace gives its device an address and switches it on. When one
-/// end is switched off, the other one does not notice, as behind a switch.
+/// The devices exist as long as this value, and at most as long as its process. They keep their
+/// namespaces alive. The owner of a namespace gives its device an address and switches it on. When
+/// one end is switched off, the other one does not notice, as behind a switch.
 ///
 /// Each direction has a thread, which sleeps until a frame arrives or is due. On two CPUs of an AMD
-/// EPYC, which the ends of the connection share, a relay of 5 ms carries 2.0 Gbit/s of TCP with
-/// packets of 1500 bytes, one of 1 ms 2.9 Gbit/s.
+/// EPYC, which the ends of the connection share, a relay with a delay of 5 ms carries 2.0 Gbit/s of
+/// TCP with packets of 1500 bytes; with a delay of 1 ms, it carries 2.9 Gbit/s.
 #[derive(Debug)]
 pub struct TapRelay {
     shared: [Arc<Shared>; 2],
     threads: Vec<JoinHandle<()>>,
-    /// Its end is that of the threads.
+    /// Writing end of a pipe: closing it ends the threads.
     lives: Option<PipeWriter>,
 }
 
-/// State shared by the thread of a direction and its owner. Relaxed: counters, and a delay that
-/// applies from some frame on; no other data depends on them.
+/// State shared by the thread of a direction and its owner. Accesses are Relaxed: the fields are
+/// counters, and a delay that may take effect a few frames late. No other data depends on them.
 #[derive(Debug, Default)]
 struct Shared {
     delay_ns: AtomicU64,
     passed: AtomicU64,
     dropped: AtomicU64,
     refused: AtomicU64,
-    /// Set by the thread as it ends by itself.
+    /// Reason, set by the thread if it ends because of an error.
     ended: OnceLock<String>,
 }
 
 impl TapRelay {
-    /// Makes a device of that name in each namespace, and passes on what is sent: by
-    /// `directions[0]` from the first to the second, by `directions[1]` back.
+    /// Makes a device of the given name in each namespace and begins to pass on frames: with
+    /// `directions[0]` from the first device to the second, with `directions[1]` back.
     ///
     /// # Errors
-    /// If there are no TAP devices here (`/dev/net/tun`), or this process may make none: it needs
-    /// to be root.
+    /// If the system has no TAP devices (`/dev/net/tun`), or this process may not make them: it
+    /// needs root.
     pub fn new(ends: [(&Namespace, &str); 2], directions: [Direction; 2]) -> Result<Self> {
         let [a, b] = ends.map(|(namespace, name)| {
             let made = thread::scope(|scope| scope.spawn(|| device(namespace, name)).join());
@@ -107,7 +108,7 @@ impl TapRelay {
             );
             let work = move || {
                 if let Err(e) = pass(&from, &to, &ends, Queue::new(most), &shared) {
-                    // It is the only one who sets it.
+                    // Cannot fail: only this thread sets it.
                     let _ = shared.ended.set(format!("{e:#}"));
                 }
             };
@@ -121,8 +122,8 @@ impl TapRelay {
         Ok(relay)
     }
 
-    /// Has what comes from now on take so long, in the order of `directions`; frames still come out
-    /// in the order in which they went in.
+    /// Sets the delays of frames that arrive from now on, in the order of `directions`. Frames
+    /// still leave in the order in which they arrived.
     pub fn set_delays(&self, delays: [Duration; 2]) {
         for (shared, delay) in self.shared.iter().zip(delays) {
             shared.delay_ns.store(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX), Relaxed);
@@ -154,13 +155,13 @@ impl Drop for TapRelay {
     fn drop(&mut self) {
         drop(self.lives.take());
         for thread in self.threads.drain(..) {
-            // It has panicked, if at all, with a message.
+            // If the thread has panicked, its panic has printed a message.
             let _ = thread.join();
         }
     }
 }
 
-/// A TAP device in a namespace, which the calling thread enters.
+/// Makes a TAP device in a namespace. The calling thread enters the namespace.
 fn device(namespace: &Namespace, name: &str) -> Result<SyncDevice> {
     namespace.enter()?;
     let made = DeviceBuilder::new()
@@ -174,7 +175,7 @@ fn device(namespace: &Namespace, name: &str) -> Result<SyncDevice> {
     Ok(device)
 }
 
-/// Frames on their way in one direction, the oldest first.
+/// Frames in flight in one direction, the oldest first.
 struct Queue {
     most_bytes: usize,
     bytes: usize,
@@ -186,7 +187,7 @@ impl Queue {
         Self { most_bytes, bytes: 0, frames: VecDeque::new() }
     }
 
-    /// Takes a frame, or drops it: `false`.
+    /// Queues a frame. Returns false and drops it if there is no room.
     fn enter(&mut self, due: Instant, frame: &[u8]) -> bool {
         let bytes = self.bytes + frame.len() + FRAME_COST;
         let has_room = bytes <= self.most_bytes;
@@ -202,7 +203,7 @@ impl Queue {
         self.frames.front().map(|(due, _)| *due)
     }
 
-    /// The oldest frame, if it is due.
+    /// Removes and returns the oldest frame if it is due.
     fn leave(&mut self, now: Instant) -> Option<Box<[u8]>> {
         self.due().filter(|due| *due <= now)?;
         let (_, frame) = self.frames.pop_front()?;
@@ -211,7 +212,7 @@ impl Queue {
     }
 }
 
-/// Passes frames on until `ends` does; an error says why it cannot go on until then.
+/// Passes frames on until the pipe `ends` is closed. Returns an error if it has to stop before.
 fn pass(
     from: &SyncDevice,
     to: &SyncDevice,
@@ -230,7 +231,7 @@ fn pass(
         let mut events = [PollFd::new(from, PollFlags::IN), PollFd::new(ends, PollFlags::IN)];
         match poll(&mut events, wait.as_ref()) {
             Ok(_) if events[1].revents().is_empty() => {}
-            // The owner lets it end.
+            // The owner has closed the pipe.
             Ok(_) => return Ok(()),
             Err(rustix::io::Errno::INTR) => continue,
             Err(e) => return Err(e).context("frames cannot be waited for"),
@@ -275,7 +276,7 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let mut queue = Queue::new(10_000);
         assert_eq!((queue.due(), queue.leave(start)), (None, None));
-        // The third one's way is shorter.
+        // The third frame has a shorter delay.
         assert!(
             queue.enter(at(10), b"first")
                 && queue.enter(at(12), b"second")
@@ -319,7 +320,7 @@ mod tests {
         };
         let sockets = [socket(0), socket(1)];
         for (n, socket) in sockets.iter().enumerate() {
-            // Only a failure takes that long.
+            // Only a failing test reaches this time-out.
             socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             socket.connect((ADDRESSES[1 - n], 9000)).unwrap();
         }
@@ -338,7 +339,7 @@ mod tests {
         let directions =
             [4, 11].map(|ms| Direction { delay: Duration::from_millis(ms), queue_bytes: 1 << 20 });
         let (relay, sockets, hosts) = ends(directions);
-        // With the first one goes address resolution.
+        // The first frames also wait for address resolution.
         for round in 0..4 {
             for (from, direction) in directions.iter().enumerate() {
                 let numbers = round * 100..(round + 1) * 100;
@@ -349,7 +350,7 @@ mod tests {
                 }
                 for (number, began) in numbers.zip(began) {
                     assert_eq!(next(&sockets[1 - from]), number);
-                    // A delay is a least time, which a slow machine only makes longer.
+                    // The delay is a minimum: a slow machine only adds to it.
                     let took = began.elapsed();
                     assert!(took >= direction.delay, "{number} took {took:?} of {direction:?}",);
                 }
@@ -403,7 +404,7 @@ mod tests {
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn what_finds_the_queue_full_is_dropped_and_counted() {
-        // Longer than it takes to fill it.
+        // The delay is longer than the time that it takes to fill the queue.
         let slow = Direction { delay: Duration::from_secs(2), queue_bytes: 10 * (46 + FRAME_COST) };
         let quick = Direction { delay: Duration::ZERO, queue_bytes: 1 << 20 };
         let (relay, [a, b], [host, other]) = ends([slow, quick]);

@@ -25,8 +25,8 @@ static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 static KNOWN: [OnceLock<Known>; COMPONENTS] = [const { OnceLock::new() }; COMPONENTS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// Odd generations are running calls. In its own cache line, since its thread writes it at each
-/// call.
+/// State of one thread. An odd generation means that a call runs. A slot has its own cache line,
+/// because its thread writes it at each call.
 #[repr(align(64))]
 struct Slot {
     thread: AtomicI32,
@@ -108,7 +108,7 @@ impl Texts {
     }
 }
 
-/// A component (or library) in the table. Copies refer to the same one.
+/// A component (or library) in the table. Copies refer to the same entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen(usize);
 
@@ -165,7 +165,7 @@ fn write(slot: &Slot, now: Option<Now>) {
         // A reader that sees one of the new values also sees that the old call has ended.
         fence(Ordering::Release);
         slot.set(now);
-        // A new number, also after a nested call.
+        // Each call gets a new number; so does an outer call that continues after a nested one.
         slot.generation.store(idle + 1, Ordering::Release);
     }
 }
@@ -263,7 +263,7 @@ pub(crate) fn oldest_calls(components: &[Seen], oldest: &mut [Option<MonotonicNs
 /// each beginning with a separator. Empty if there is none. Async-signal-safe.
 pub(crate) fn describe_own(text: &mut Text, json: &mut Text) {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
-    // Not the thread's own variable: its first use could allocate.
+    // A thread-local variable would not do: its first use could allocate.
     let Some(slot) = TABLE.iter().find(|s| s.thread.load(Ordering::Relaxed) == thread) else {
         return;
     };

@@ -181,8 +181,8 @@ impl Facts {
         Self { component: component.to_owned(), account }
     }
 
-    /// Adds a note, for example `detector`, "classical, no model was given": shown with the run
-    /// and kept in its report. Allocates; not for every sample.
+    /// Adds a note that is shown with the run and kept in its report, for example with the name
+    /// `detector` and the text "classical, no model was given". Allocates; not for every sample.
     pub fn add(&self, name: &str, text: &str) {
         match &self.account {
             Some(account) => account.send(Record::Fact {
@@ -299,7 +299,7 @@ struct Finished {
     reported: usize,
 }
 
-/// The process's end of all its [`StopHandle`]s.
+/// The process's side of all its [`StopHandle`]s.
 pub(crate) struct StopControl {
     shared: Arc<StopShared>,
     /// Readable when a component has finished.

@@ -4,7 +4,7 @@
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The CPUs on which threads of this process ran before; they run there again on drop.
+/// The CPUs on which threads of this process ran before. On drop, the threads run there again.
 pub(crate) struct KeptOff {
     before: Vec<(Pid, CpuSet)>,
     restore: bool,
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(list(&[]), "");
     }
 
-    /// Fails where the threads of the process keep the cores, or do not get them back. The other
-    /// tests of this process run on one core less meanwhile.
+    /// Fails if a thread of the process keeps the exclusive core, or does not get it back.
+    /// Meanwhile, the other tests of this process run on one core less.
     #[test]
     fn every_thread_leaves_an_exclusive_core_and_returns() {
         let before = of_this_thread();

@@ -106,7 +106,8 @@ impl Heartbeats {
         self.words.fd()
     }
 
-    // Relaxed: a word stands for itself, or is one of a beat, which the sequence orders.
+    // Relaxed: a word is either independent of all others, or part of a beat, whose words the
+    // sequence orders.
     fn word(&self, index: usize) -> &AtomicU64 {
         static NOWHERE: AtomicU64 = AtomicU64::new(0);
         self.words.words().get(index).unwrap_or(&NOWHERE)

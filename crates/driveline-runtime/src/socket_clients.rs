@@ -277,7 +277,7 @@ mod tests {
         let long: Arc<[u8]> = vec![b'x'; LONG].into();
         let at = |ms: usize| start + Duration::from_millis(ms as u64);
         let all: Vec<_> = (0..MAX_CLIENTS).map(|n| come(&mut clients, &long, at(n))).collect();
-        // The first one goes on.
+        // The first client continues to read.
         assert!(!read(&all[0]).1);
         go_on(&mut clients, at(100));
         let late = come(&mut clients, &long, at(101));

@@ -156,7 +156,7 @@ struct Tap {
     subscription: RawSubscription,
     waiting: VecDeque<RawSample>,
     lost: u64,
-    /// Counter of the subscription that was reported.
+    /// Number of missed samples that was reported already.
     missed: u64,
 }
 
@@ -174,7 +174,7 @@ pub struct ComponentTest {
     instance: Instance,
     executor: Arc<Executor>,
     context: Context,
-    // The last: the domain of what is above.
+    // Last, so that it is dropped last: the fields above use the domain in this directory.
     _directory: tempfile::TempDir,
 }
 
@@ -248,7 +248,8 @@ impl ComponentTest {
         })
     }
 
-    /// The clock of the test. Enter it to publish to an input, so that samples have its times.
+    /// Returns the clock of the test. Enter it to publish to an input, so that the samples have the
+    /// times of this clock.
     #[must_use]
     pub fn clock(&self) -> &VirtualClock {
         &self.clock
@@ -518,8 +519,8 @@ fn has_fixed_size(schema: &Schema) -> Option<u64> {
     }
 }
 
-/// The graph of one module with one component, read from a file as any graph is, so that defaults
-/// and mistakes are the same.
+/// Returns a graph of one module with one component. It is read from a file, as any graph is, so
+/// that defaults and errors are the same.
 fn resolve(
     class: &ComponentClass,
     settings: &TestSettings,
@@ -606,7 +607,7 @@ fn without_nulls(value: &impl Serialize) -> Result<serde_json::Value, String> {
     Ok(json)
 }
 
-/// Formats errors without their places: the file of these places was never written.
+/// Formats errors without their places, which are in a file that no user has written.
 fn one_line(found: &Diagnostics) -> String {
     let errors = found.iter().filter(|d| d.severity == Severity::Error);
     let texts = errors.map(|d| match &d.help {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Modules that others have started: they find their launcher by a socket with a name, and it makes
-//! one run of them.
+//! Modules that others have started: they find their launcher by a named socket, and the launcher
+//! combines them in one run.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
@@ -111,11 +111,11 @@ fn a_module_that_is_killed_and_started_again_comes_back_into_the_run() {
     let second = others.start("contain", "two");
     let command = Mutex::new(others.command("contain", "two"));
     let on_event = move |event: &Event| match event {
-        // As an engine kills a container: its end comes without its word.
+        // As if an engine kills the container: its first process ends without a last record.
         Event::Running => {
             kill_process(Pid::from_raw(second.cast_signed()).unwrap(), Signal::KILL).unwrap();
         }
-        // The orchestrator.
+        // Acts as the orchestrator, which starts the module again.
         Event::Restarts { module, .. } if module == "two" => {
             let mut again = command.lock().unwrap().spawn().unwrap();
             std::thread::spawn(move || again.wait());

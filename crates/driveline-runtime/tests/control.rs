@@ -75,7 +75,7 @@ fn a_run_says_what_it_is_and_stops_in_order_when_it_is_asked() {
 
 #[test]
 fn a_second_stop_kills_as_a_second_interrupt_does() {
-    // It never stops by itself, and its grace outlasts the test.
+    // The hanging module never stops by itself, and its grace outlasts the test.
     let (seen, outcome) = while_running(&without_end("", "hang: 1", "restart: {}"), |tool| {
         tool.until(Verb::Health, is_ready);
         tool.ask(Verb::Stop).unwrap();
@@ -199,7 +199,7 @@ fn clients_that_do_not_read_or_send_half_a_line_disturb_neither_the_run_nor_othe
             })
             .collect();
         assert!(tool.ask(Verb::Health).unwrap().ready.is_some());
-        // The first has half a line, and had to give way.
+        // The first client has sent half a line only, and other clients took its place.
         let mut text = String::new();
         (&silent[0]).read_to_string(&mut text).unwrap();
         assert!(text.contains("\"code\":\"busy\"") && text.ends_with('\n'), "{text}");

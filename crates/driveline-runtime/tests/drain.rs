@@ -53,8 +53,8 @@ fn timers_do_not_repeat_the_last_sample_after_a_component_has_finished() {
     let f = Fixture::new(GRAPH);
     let mut seen = Seen::default();
     assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));
-    // One last tick each. A call that was in flight when the word came may have begun after it was
-    // noted.
+    // Each timer ticks once more. A call that was in flight when the message came may count as
+    // well: it may have begun after the noted time.
     let beats = late_calls(&seen, "beat").len();
     assert!(beats <= 2, "{beats}");
     let plans = late_calls(&seen, "planner");
@@ -95,7 +95,7 @@ fn a_program_that_publishes_on_the_topic_does_not_keep_a_run_whose_source_has_fi
     let (over, published) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // A minute, if nothing ends the run.
+            // Publishes for a minute if nothing ends the run.
             while !over.load(Relaxed) && published.fetch_add(1, Relaxed) < 6000 {
                 let mut loan = publisher.loan(8).unwrap();
                 loan.payload_mut().copy_from_slice(&1000u64.to_le_bytes());
@@ -135,7 +135,7 @@ modules:
 
 fn chain(relay: &str) -> Fixture {
     let mut f = Fixture::new(&CHAIN.replace("parameters: {}", &format!("parameters: {{{relay}}}")));
-    // Nothing but the work itself makes the run wait.
+    // Only the work itself makes the run wait.
     (f.options.quiet, f.options.settle) = (Duration::ZERO, Duration::ZERO);
     f
 }

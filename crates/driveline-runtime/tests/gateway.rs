@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway among the processes of a run. What stands for it here is a script: what it carries is
-//! tested where it is.
+//! A gateway among the processes of a run. A script stands for the gateway. The topics that a
+//! gateway carries are tested in the crates of the gateways.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
@@ -9,7 +9,7 @@ mod support;
 use driveline_runtime::launch::{End, Event, GatewayOptions};
 use support::{Fixture, Seen, graph, script};
 
-/// The launcher passes it on as it is.
+/// Configuration that the launcher passes on unchanged.
 const CONFIG: &str = r#"{"domain":"demo","topics":[]}"#;
 
 /// A gateway that adds its configuration to the file `NAME.read`, and then does what `then` says.
@@ -19,7 +19,7 @@ fn gateway(f: &Fixture, name: &'static str, then: &str) -> GatewayOptions {
     GatewayOptions { name, program, config: CONFIG.to_owned(), environment: Vec::new() }
 }
 
-/// A run with one.
+/// A run with such a gateway.
 fn fixture(then: &str) -> Fixture {
     let mut f = Fixture::new(&graph(0, "", ""));
     f.options.gateways = vec![gateway(&f, "gateway", then)];
@@ -27,7 +27,7 @@ fn fixture(then: &str) -> Fixture {
 }
 
 const READY: &str = "echo '{\"record\":\"ready\"}' >&0";
-/// The first one ends when the graph runs; the second one stays.
+/// The first gateway process ends when the graph runs; the second one stays.
 const ENDS_ONCE: &str = "if [ $(wc -l < \"$0.read\") = 1 ]; then read -r go; exit 7; fi";
 
 #[test]

@@ -49,8 +49,8 @@ fn input_of_relay(seen: &Seen) -> InputCounters {
 #[test]
 fn a_component_that_keeps_its_samples_is_named_and_what_it_lost_is_counted() {
     for reach in ["process", "host"] {
-        // Long enough to be reported while it runs; each sample is accounted for however long it
-        // takes.
+        // The run is long enough that the stall is reported before its end. Each sample is
+        // accounted for, however long the run takes.
         let f = Fixture::new(&graph(reach, 150, ""));
         let mut seen = Seen::default();
         assert!(matches!(f.run(&mut seen).end, End::Finished { .. }), "{reach}");
@@ -88,7 +88,8 @@ fn waits_of_a_reliable_publisher_are_in_the_account() {
     }
 }
 
-/// The end of a stall in which a number was missed: one each 10 ms, unless the machine stood still.
+/// Returns true at the end of a stall in which the input missed a number. The counter publishes a
+/// number each 10 ms, unless the machine stands still.
 fn goes_on(record: &Record) -> bool {
     matches!(record, Record::Held { end: Some(end), .. } if end.missed > 0)
 }
@@ -113,7 +114,7 @@ fn an_input_goes_on_when_its_samples_are_given_back() {
 #[test]
 fn samples_that_are_kept_at_the_end_of_a_short_run_are_reported_as_well() {
     let mut f = Fixture::new(&graph("process", 5, ""));
-    // Over before the executor would report it.
+    // The run is over before the executor would report the stall.
     f.options.quiet = Duration::ZERO;
     let mut seen = Seen::default();
     assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));

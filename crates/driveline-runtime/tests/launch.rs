@@ -88,8 +88,8 @@ fn a_run_whose_processes_all_get_sigterm_at_once_ends_normally() {
     assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
 }
 
-/// A Ctrl-C of a terminal reaches the whole process group of the launcher, and with it a process
-/// that has not left the group yet; the end of a terminal as well.
+/// A Ctrl-C of a terminal reaches the whole process group of the launcher, and so does the end of
+/// the terminal. They also reach a process that has not left the group yet.
 #[test]
 fn processes_that_an_interrupt_of_the_whole_group_ends_while_they_start_are_no_failure() {
     for signal in ["INT", "HUP", "TERM"] {
@@ -123,7 +123,7 @@ fn what_a_slow_step_has_begun_is_ended_and_processed() {
         "driveline: 1\nname: slow\ntopics:\n  a: {{reach: host, max_payload: 8}}\n  b: {{reach: \
          host, max_payload: 8}}\n{modules}"
     ));
-    // Shorter than a call, longer than the machine stands still.
+    // Shorter than the slow call, and longer than the machine may stand still.
     f.options.quiet = Duration::from_secs(3);
     let mut seen = Seen::default();
     assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));

@@ -285,13 +285,13 @@ fn values_of_a_mode_are_shown_with_its_name_and_newer_than_what_was_set_before()
         settled(tool, "autonomous");
         until("planner", "request_on", &value("77", Some("autonomous")));
         until("planner", "mode", &value("\"x\"", Some("autonomous")));
-        // The component is active in each mode, and its module has no other.
+        // The camera is active in each mode, and its module has no other component.
         until("camera", "fail_on", &value("90", Some("autonomous")));
-        // So is the planner in this one.
+        // The planner is active in this mode as well as in the previous one.
         tool.ask(Ask::mode("slow")).unwrap();
         settled(tool, "slow");
         until("planner", "request_on", &value("78", Some("slow")));
-        // The next mode does not set it back, and neither does a restart.
+        // The next mode does not reset the value, and neither does a restart.
         until("camera", "fail_on", &value("90", Some("autonomous")));
         tool.signal("planning", Signal::KILL);
         tool.until(Verb::Health, |run| process(run, "planning").restarts == 1 && is_ready(run));
@@ -321,7 +321,7 @@ fn values_of_a_mode_are_shown_with_its_name_and_newer_than_what_was_set_before()
     assert_eq!(last, Some(&"planner has request_on 78 now"), "{planner:?}");
 }
 
-/// Runs the graph until a reaction has led to `safe_stop`; the cause of that switch.
+/// Runs the graph until a reaction has led to `safe_stop`, and returns the cause of that switch.
 fn safe_stop_because(text: &str, provoke: impl FnOnce(&Tool)) -> String {
     let mut cause = String::new();
     while_running(text, |tool| {

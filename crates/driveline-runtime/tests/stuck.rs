@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Components that hang or crash, processes that are stopped or killed: what is said, and that
-//! nothing stays behind.
+//! Components that hang or crash, and processes that are stopped or killed: tests of their reports,
+//! and that no process remains.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
@@ -18,14 +18,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use support::{Fixture, GRACE, Seen, graph, host};
 
-/// A host that no launcher of these tests started.
+/// A host process that a test starts without a launcher.
 struct Host {
     process: Child,
     out: BufReader<std::process::ChildStdout>,
 }
 
 impl Host {
-    /// The module of `graph()` with the relay. `stdin` is where a launcher would be.
+    /// Starts the module of `graph()` that contains the relay. `stdin` stands for the socket to a
+    /// launcher.
     fn start(f: &Fixture, more: &[&str], stdin: Option<OwnedFd>) -> Self {
         let mut command = Command::new(host());
         command.args(["run", "--module", "one", "--graph"]).arg(&f.graph.file).args(more);
@@ -119,7 +120,7 @@ fn a_signal_ends_a_module_whose_initialisation_hangs_and_a_second_one_at_once() 
 #[test]
 fn a_hung_module_and_what_it_started_do_not_outlive_their_launcher() {
     for hang in ["hang_init: 1", "hang_on: 3"] {
-        // The initialisation that hangs is not that of the component that starts the process.
+        // The component that starts a process is not the component whose initialisation hangs.
         let spawning = graph(0, hang, "").replace(
             "printer: {library: lib, class: Printer, inputs: {count: {topic: b",
             "sink: {library: lib, class: Relay, parameters: {spawn: 1}, inputs: {in: {topic: b",
@@ -154,7 +155,7 @@ fn a_hung_module_and_what_it_started_do_not_outlive_their_launcher() {
 fn a_long_callback_is_reported_and_a_second_interrupt_kills() {
     let mut f = Fixture::new(&graph(0, "hang_on: 3", ""));
     f.options.grace = GRACE;
-    // For three seconds or, on a machine that stands still meanwhile, more.
+    // The report says three seconds, or more on a machine that stands still meanwhile.
     let mut seen = Seen {
         interrupt_at: Some("component 'relay' has been in on_trigger on sample 3 of 'a' for "),
         ..Seen::default()
@@ -200,7 +201,8 @@ fn a_stack_overflow_is_reported_and_ends_the_process_as_ever() {
         Some("in component 'relay' in on_trigger on sample 3 of 'a'"),
         "{death}"
     );
-    // What was there before decides: here, Rust's own handler, which says what it was and aborts.
+    // The previous handler decides what follows. Here it is Rust's own handler, which reports the
+    // overflow and aborts.
     assert!(seen.said("error: SIGSEGV (invalid memory access, address 0x"), "{:?}", seen.lines);
     assert!(seen.said("has overflowed its stack"), "{:?}", seen.lines);
     assert!(death.help.is_some_and(|h| h.contains("gdb --args")));
@@ -228,7 +230,7 @@ fn a_stopped_module_is_reported_and_still_ends_gracefully() {
     assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
 }
 
-/// Hangs up when a component hangs, and again at every tick.
+/// A sink that reports a closed terminal when a component hangs, and again at every tick.
 struct Nobody {
     interrupter: Interrupter,
     hangs: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Modules that do not keep to what the graph declares, by real processes. What is judged is tested
-//! on a test clock (`launch/judge_tests.rs`).
+//! Modules that violate limits of the graph, by real processes. The judgement itself is tested on a
+//! test clock (`launch/judge_tests.rs`).
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

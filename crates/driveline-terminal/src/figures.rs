@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Numbers with their units, as text that people read.
 
-/// Three significant digits of a number from 1 up; two decimals below.
+/// Formats a number with three significant digits; below 1, with two decimals.
 #[must_use]
 pub fn digits(x: f64) -> String {
     match x.abs() {
@@ -11,14 +11,14 @@ pub fn digits(x: f64) -> String {
     }
 }
 
-/// Nanoseconds as microseconds without their unit, for columns whose head says it.
+/// Formats nanoseconds as microseconds without the unit, for columns whose head names the unit.
 #[must_use]
 pub fn microseconds(ns: f64) -> String {
     digits(ns / 1e3)
 }
 
-/// A duration with three digits and a unit that fits, from nanoseconds up: floors of a machine have
-/// tens of them.
+/// Formats a duration with three digits and a fitting unit, from nanoseconds up: the floors of a
+/// machine are tens of nanoseconds.
 #[must_use]
 pub fn duration_ns(ns: f64) -> String {
     if ns.abs() < 999.5 { format!("{ns:.0} ns") } else { duration_us(ns / 1e3) }
@@ -32,7 +32,7 @@ pub fn duration_us(us: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// Microseconds in the unit in which they have at most three digits before the point.
+/// Converts microseconds to the unit in which the value has at most three digits before the point.
 #[must_use]
 pub fn in_unit(us: f64) -> (f64, &'static str) {
     match us.abs() {
@@ -42,8 +42,8 @@ pub fn in_unit(us: f64) -> (f64, &'static str) {
     }
 }
 
-/// Bytes with a binary unit, rounded to one decimal. Sizes that must stay exact, such as those in
-/// names of cases, are written by [`ByteSize`](driveline_graph::ByteSize).
+/// Formats a number of bytes with a binary unit, rounded to one decimal. Sizes that must stay
+/// exact, such as those in names of cases, are written by [`ByteSize`](driveline_graph::ByteSize).
 #[must_use]
 pub fn bytes(n: u64) -> String {
     let (mut value, mut unit) = (n as f64, "B");

@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(wrapped("one two", usize::MAX), "one two\n");
         assert_eq!(wrapped("unbreakable", 4), "unbreakable\n");
         assert_eq!(wrapped("", 10), "\n");
-        // What stands between two spaces stays there.
+        // A double space stays as it is.
         assert_eq!(wrapped("left out  a peer", 40), "left out  a peer\n");
     }
 

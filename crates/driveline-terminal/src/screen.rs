@@ -11,9 +11,9 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
-/// Bytes that are written at once.
+/// Maximum number of bytes written at once.
 const PIECE: usize = 4096;
-/// Period at which the end of a wait is checked.
+/// Period at which a blocked write checks whether to give up.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Output of the command.
@@ -25,8 +25,8 @@ pub struct Screen {
     /// Colours of standard output: on a terminal, unless `NO_COLOR` or `TERM=dumb`.
     pub colour: Colour,
     errors: Colour,
-    /// Reason why standard output is lost. Work in progress continues, in order: a run still writes
-    /// its report.
+    /// Reason why standard output cannot be written any more. Work in progress is still completed:
+    /// a run still writes its report.
     lost: RefCell<Option<io::Error>>,
 }
 
@@ -47,8 +47,8 @@ impl Screen {
         }
     }
 
-    /// Text on standard output, until that takes nothing any more. What it quotes of others cannot
-    /// turn the direction of writing: such characters are replaced.
+    /// Prints to standard output, unless an earlier write failed. Characters that would change the
+    /// direction of writing are replaced: the text may quote names of others.
     pub fn print(&self, text: &str) {
         if self.lost.borrow().is_some() {
             return;
@@ -72,7 +72,7 @@ impl Screen {
                 }
                 continue;
             }
-            // A pipe that takes anything takes as much as this at once.
+            // A pipe that is ready for writing accepts this many bytes without blocking.
             let at = (0..=PIECE.min(rest.len()))
                 .rev()
                 .find(|at| rest.is_char_boundary(*at))
@@ -108,7 +108,7 @@ impl Screen {
         let _ = io::stderr().lock().write_all(seen(text).as_bytes());
     }
 
-    /// A value on standard output, indented.
+    /// Prints a value to standard output as indented JSON.
     pub fn print_json(&self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => self.print(&(text + "\n")),
@@ -116,7 +116,7 @@ impl Screen {
         }
     }
 
-    /// A value on a line of its own.
+    /// Prints a value to standard output as JSON on one line.
     pub fn print_json_line(&self, value: &impl Serialize) {
         match serde_json::to_string(value) {
             Ok(text) => self.print(&(text + "\n")),
@@ -124,7 +124,8 @@ impl Screen {
         }
     }
 
-    /// A message on standard error. What it quotes of files and names cannot move the cursor.
+    /// Prints a message to standard error. Control characters are replaced, so that files and names
+    /// that it quotes cannot move the cursor.
     pub fn error(&self, message: impl Display) {
         self.print_error(&format!(
             "{} {}\n",
@@ -139,7 +140,8 @@ impl Screen {
         self.errors
     }
 
-    /// Text in the colour of an escape code, such as `1;31`, where standard output has colours.
+    /// Returns the text in the colour of an escape code, such as `1;31`, if standard output has
+    /// colours.
     #[must_use]
     pub fn paint(&self, code: &str, text: &str) -> String {
         paint(self.colour, code, text)
@@ -163,7 +165,7 @@ fn polled(events: PollFlags, wait: Duration) -> PollFlags {
     let stdout = io::stdout();
     let mut fds = [PollFd::new(&stdout, events)];
     let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) as _ };
-    // Interrupted, it is ready for nothing.
+    // After an interruption by a signal, standard output counts as not ready.
     if poll(&mut fds, Some(&wait)).is_ok() { fds[0].revents() } else { PollFlags::empty() }
 }
 

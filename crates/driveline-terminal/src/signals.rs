@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Becomes true on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone), whose default
-/// actions are replaced for good. SIGHUP stays ignored where it is, as under `nohup`.
+/// actions are replaced for good. SIGHUP stays ignored if it was, as under `nohup`.
 ///
 /// # Errors
 /// If the system refuses handlers.
@@ -18,8 +18,8 @@ pub fn interruption() -> io::Result<Arc<AtomicBool>> {
         if signal == signal_hook::consts::SIGHUP && is_ignored(signal) {
             continue;
         }
-        // It takes effect within a second, so a repetition (many senders signal process and group)
-        // changes nothing.
+        // The request takes effect within a second. Many senders signal both the process and its
+        // group: the repetition changes nothing.
         signal_hook::flag::register(signal, interrupted.clone())?;
     }
     Ok(interrupted)

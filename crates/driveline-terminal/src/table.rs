@@ -3,15 +3,15 @@
 
 use std::fmt::Write as _;
 
-/// A table as text: as wide as its cells are, the first column to the left, the others to the
-/// right.
+/// A table. As text, each column is as wide as its widest cell; the first column is aligned to the
+/// left, the others to the right.
 #[derive(Clone, Debug)]
 pub struct Columns {
     rows: Vec<Vec<String>>,
 }
 
 impl Columns {
-    /// With these words above its columns.
+    /// Creates a table with the heads of its columns.
     #[must_use]
     pub fn new(head: &[&str]) -> Self {
         Self { rows: vec![head.iter().map(|h| (*h).to_owned()).collect()] }
@@ -22,12 +22,12 @@ impl Columns {
         self.rows.push(cells);
     }
 
-    /// A row with its first cell, and the others.
+    /// Adds a row: its first cell, and the other cells.
     pub fn named(&mut self, name: String, cells: Vec<String>) {
         self.row(std::iter::once(name).chain(cells).collect());
     }
 
-    /// A row over the whole width.
+    /// Adds a heading over the whole width.
     pub fn heading(&mut self, text: String) {
         self.rows.push(vec![text]);
     }
@@ -38,7 +38,8 @@ impl Columns {
         self.rows.iter().skip(1).all(|r| r.len() < 2)
     }
 
-    /// Rows that are no headings: a row of one cell is a heading, and may be as long as it likes.
+    /// Returns the rows that are not headings. A row of one cell is a heading, and may be wider
+    /// than the columns.
     fn wide(&self) -> impl Iterator<Item = &Vec<String>> {
         self.rows.iter().filter(|r| r.len() > 1)
     }
@@ -48,7 +49,7 @@ impl Columns {
         column == 0 || self.wide().skip(1).any(|r| r.get(column).is_some_and(|t| !t.is_empty()))
     }
 
-    /// As a table in Markdown, without the columns in which there is nothing but their head.
+    /// Returns the table in Markdown, without columns that have no content below their head.
     #[must_use]
     pub fn markdown(&self) -> String {
         let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0))
@@ -57,7 +58,7 @@ impl Columns {
         let mut text = String::new();
         for (i, row) in self.rows.iter().enumerate() {
             for c in &columns {
-                // Neither a line end nor markup of a foreign name may leave the cell.
+                // Line ends and markup in names of others must not break the table.
                 let cell = row
                     .get(*c)
                     .map_or("", String::as_str)
@@ -75,7 +76,7 @@ impl Columns {
         text
     }
 
-    /// Appends it, without the columns in which there is nothing but their head.
+    /// Appends the table as text, without columns that have no content below their head.
     pub fn write(&self, into: &mut String) {
         let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0))
             .filter(|c| self.says(*c))
@@ -102,12 +103,12 @@ impl Columns {
 pub enum Align {
     /// Its text begins at the same place in each line.
     Left,
-    /// It ends there, as numbers do.
+    /// Its text ends at the same place in each line: for numbers.
     Right,
 }
 
-/// Lines of a table whose columns are as wide as they must be, two spaces between them. A row may
-/// have fewer cells than there are columns.
+/// Returns the lines of a table. Each column is as wide as its widest cell, with two spaces between
+/// columns. A row may have fewer cells than there are columns.
 #[must_use]
 pub fn aligned(align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| {

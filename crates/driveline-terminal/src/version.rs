@@ -3,6 +3,6 @@
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Commit that it was built from. `-dirty-` and eight digits: other changes were built in, and
-/// which ones. `-debug`: it is not optimised.
+/// Commit that this program was built from. `-dirty-` and eight digits identify uncommitted
+/// changes; `-debug` means that the build is not optimised.
 pub const COMMIT: &str = env!("DRIVELINE_COMMIT");

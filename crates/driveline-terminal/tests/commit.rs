@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commit that programs say they were built from.
+//! Tests of the commit that a program reports for its build.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -62,7 +62,7 @@ fn changes_beyond_the_commit_are_seen_and_looked_for_in_all_that_is_compiled() {
         let clean = of(&root, true).unwrap();
         assert!(clean.len() >= 10 && clean.bytes().all(|b| b.is_ascii_hexdigit()), "{clean}");
         assert!(sources.iter().all(|file| watches(&root, file)), "{:?}", watched(&root, true));
-        // What says that there is another commit.
+        // This file changes with each commit.
         assert!(
             watched(&root, true).iter().any(|p| p.ends_with("logs/HEAD")),
             "{:?}",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use thiserror::Error;
 
-/// Directory in an image of libraries that are not component libraries.
+/// Directory, in an image, for libraries that are not component libraries.
 pub(super) const LIBRARIES: &str = "/opt/driveline/lib";
 
 /// A library that another file needs.
@@ -19,8 +19,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Returns its path in an image. The dynamic linker keeps its path, at which programs expect
-    /// it.
+    /// Returns the path of the library in an image. The dynamic linker keeps its own path, because
+    /// programs expect it there.
     #[must_use]
     pub fn in_image(&self) -> String {
         if self.name.starts_with('/') {
@@ -34,7 +34,7 @@ impl Library {
 /// The libraries that a file needs cannot be determined.
 #[derive(Debug, Error)]
 pub enum ClosureError {
-    /// A library that it needs is not on this machine.
+    /// A library that the file needs is not on this machine.
     #[error("{path} needs {}, not found on this machine: install the package that has it, or add \
          its directory to LD_LIBRARY_PATH", missing.join(", "))]
     Missing {

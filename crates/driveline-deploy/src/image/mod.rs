@@ -57,7 +57,7 @@ pub enum ImageError {
         /// Another one.
         other: PathBuf,
     },
-    /// The engine does not take it.
+    /// The engine does not load the image.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
@@ -151,7 +151,7 @@ impl Images {
         }
         let mut layers = vec![base];
         if !files.is_empty() {
-            // Modules of one library share it.
+            // Modules with the same libraries share the layer.
             let made = self.layers.iter().find(|(of, _)| *of == files).map(|(_, l)| l.clone());
             let layer = match made {
                 Some(layer) => layer,

@@ -251,7 +251,8 @@ fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
     let mut own = vec![json!({ "name": "tmp", "mountPath": "/tmp" })];
     mounts.once(json!({ "name": "tmp", "emptyDir": { "sizeLimit": "64Mi" } }));
     for mount in &s.mounts {
-        // The first pod that starts creates writable directories, and those below the shared one.
+        // The first pod that starts creates writable directories, and directories below the shared
+        // directory.
         let shared = mount.writable || mount.source.starts_with(&manifest.directory);
         let volume = mounts.host(&mount.source, shared);
         own.push(json!({
@@ -296,8 +297,8 @@ fn container(manifest: &Manifest, s: &Service, mounts: &mut Mounts) -> Value {
         let health = json!({ "command": [CLI_IN_IMAGE, "health"] });
         container["readinessProbe"] =
             json!({ "exec": health, "periodSeconds": 5, "timeoutSeconds": 5 });
-        // Its socket answers while it runs; the first answer may take as long as the start of the
-        // modules.
+        // The collector answers on its socket while it runs. Its first answer may take as long as
+        // the start of the modules.
         let status = json!({ "command": [CLI_IN_IMAGE, "status"] });
         container["livenessProbe"] = json!({
             "exec": status, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6,

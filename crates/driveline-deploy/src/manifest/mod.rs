@@ -124,7 +124,7 @@ pub enum Role {
 pub struct Restart {
     /// Kinds of ends after which it is restarted.
     pub policy: RestartPolicy,
-    /// Pause before the first one.
+    /// Pause before the first restart.
     pub backoff: Duration,
     /// Maximum number of restarts within `window`; `None` for no limit.
     pub max: Option<u32>,
@@ -268,8 +268,8 @@ impl Made<'_> {
         if same { first } else { DEFAULT_USER }
     }
 
-    /// Returns the mounts of both directories of the host, at the paths that the programs in the
-    /// command expect.
+    /// Returns the mounts of the shared directory and of the directory for reports, at the paths
+    /// that the command expects.
     fn shared(&self) -> Vec<Mount> {
         let mount = |source: &Path, target: &str| Mount {
             source: source.to_owned(),

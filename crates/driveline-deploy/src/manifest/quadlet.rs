@@ -154,7 +154,7 @@ fn container(out: &mut Lines, manifest: &Manifest, s: &Service) {
     }
 }
 
-/// Returns a text in which systemd replaces no `%`.
+/// Escapes `%`, which systemd would replace.
 fn literal(text: &str) -> String {
     text.replace('%', "%%")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is printed for a graph, compared with files beside this one. After a wanted change:
+//! Compares the files printed for a graph with the files in `golden/`. After an intended change:
 //! `DRIVELINE_UPDATE_GOLDEN=1 cargo test -p driveline-deploy manifest`, and read the difference.
 
 use super::*;
@@ -60,7 +60,8 @@ fn manifest_of(text: &str, carried: bool, options: &ManifestOptions) -> (Manifes
     (manifest, dir.path().display().to_string())
 }
 
-/// Compares with a file, in which the graph lies in `/pilot`.
+/// Compares a printed text with a golden file. In that file, the graph is in the directory
+/// `/pilot`.
 fn golden(name: &str, printed: &str, directory: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/manifest/golden").join(name);
     let printed = printed.replace(directory, "/pilot");

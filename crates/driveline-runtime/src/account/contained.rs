@@ -64,7 +64,7 @@ pub struct Usage {
     /// once a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
-    /// Limit on memory, in bytes; absent also where there is none.
+    /// Memory limit, in bytes; also absent if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
     /// Time for which threads had to wait because the CPU quota was used up, in microseconds.

@@ -201,7 +201,8 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// A parameter was set, or not, by a mode or again after a restart: no command waits for it.
+    /// A parameter was set, or refused, for a mode or after a restart. No command waits for this
+    /// record.
     ParameterSet {
         /// Component.
         component: String,
@@ -221,8 +222,8 @@ pub enum Record {
         /// Component.
         component: String,
     },
-    /// The process knows that a component of the run has finished. Its timers tick once more;
-    /// after that, only for new samples.
+    /// The process knows that a component of the run has finished. The timers of the process tick
+    /// once more; after that, only for new samples.
     Draining {
         /// Time when it learned this.
         at_ns: u64,
@@ -249,7 +250,7 @@ pub enum Record {
         #[serde(flatten)]
         call: CallPlace,
     },
-    /// A component has been in one call for long; repeated each second while it is.
+    /// A component has been in one call for long; repeated each second until the call ends.
     Busy {
         /// The call.
         #[serde(flatten)]
@@ -315,8 +316,8 @@ pub struct ComponentWork {
     /// Inputs with samples that will be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<UnreadInput>,
-    /// Time until the tick that works on them, or on data that calls have left to a timer of the
-    /// component, in milliseconds.
+    /// Time in milliseconds until the timer tick that works on these samples, or on data that calls
+    /// have left to a timer of the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_ms: Option<u64>,
 }
@@ -339,11 +340,11 @@ pub struct HeldEnd {
     pub missed: u64,
 }
 
-/// Maximum number of characters of a text in a record that would be too long; in JSON a character
-/// takes at most six bytes for each of its own.
+/// Maximum length of a text in a record, in bytes; longer texts are cut. In JSON, each byte of a
+/// text takes at most six bytes.
 const LONGEST_TEXT: usize = 8 * 1024;
 
-/// Formats a note of a component for people; its subject only if that is not the component itself.
+/// Formats a note of a component for people. The subject is left out if it is the component itself.
 #[must_use]
 pub fn note_line(component: &str, subject: &str, text: &str) -> String {
     if component == subject {
@@ -495,7 +496,7 @@ pub struct InputAccount {
     pub publish_ns: u64,
     /// `CLOCK_REALTIME - CLOCK_MONOTONIC` at that time.
     pub wall_offset_ns: i64,
-    /// Shared by all that descends from one source sample.
+    /// Trace id, shared by all samples that descend from one source sample.
     pub trace_id: u64,
     /// Payload length in bytes.
     pub payload_len: u64,
@@ -511,8 +512,8 @@ pub struct InputAccount {
 pub struct OriginAccount {
     /// Source topic.
     pub topic: TopicId,
-    /// Source time of the oldest contribution; negative if another host saw it before this one's
-    /// clock began.
+    /// Source time of the oldest contribution; negative if another host recorded it before the
+    /// clock of this host began.
     #[serde(deserialize_with = "signed")]
     pub oldest_ns: i64,
     /// Source time of the newest contribution, likewise.
@@ -601,7 +602,8 @@ impl From<driveline::Blocked> for BlockedCounters {
     }
 }
 
-/// Counters of an input. At any time, published after the match is the sum of all up to `standby`.
+/// Counters of an input. At any time, the sum of the counters from `received` to `standby` is the
+/// number of samples published since the match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputCounters {

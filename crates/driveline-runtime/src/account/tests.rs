@@ -117,7 +117,7 @@ fn a_reader_that_does_not_read_loses_records_and_gets_their_number() {
     for i in 0..made {
         call(&writer, i);
     }
-    // Reading begins only now, when most have been lost.
+    // Reading begins only now, when most records have been lost.
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         theirs.read_to_end(&mut bytes).unwrap();

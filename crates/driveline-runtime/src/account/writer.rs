@@ -19,9 +19,10 @@ use thiserror::Error;
 const SLOTS: usize = 512;
 /// Maximum number of bytes kept of a name.
 const MAX_NAME: usize = 64;
-/// Maximum number of waiting rare records (failures, counters) …
+/// Maximum number of waiting rare records, such as failures and counters.
 const RARE: usize = 256;
-/// … and of waiting records that a run depends on, for example that a component has finished.
+/// Maximum number of waiting records that a run depends on, for example that a component has
+/// finished. They wait in the same queue, in addition to [`RARE`].
 const VITAL: usize = 64;
 /// Bytes gathered before a write; the records of one round can exceed it.
 const BUFFER: usize = 256 * 1024;
@@ -61,7 +62,7 @@ struct Shared {
     thread: OnceLock<Thread>,
 }
 
-/// A record of a call without any memory of its own to allocate.
+/// A record of a call. Filling it allocates no memory.
 struct Slot {
     callback: Name,
     start: MonotonicNs,
@@ -157,8 +158,8 @@ impl Writer {
         }
     }
 
-    /// As [`Self::send`], for the few records on which the run depends: they have room of their
-    /// own.
+    /// As [`Self::send`], for the few records on which the run depends: the queue has reserved room
+    /// for them.
     pub fn send_vital(&self, record: Record) {
         if self.shared.rare.push(record).is_err() {
             self.shared.lost_others.fetch_add(1, Ordering::Relaxed);
@@ -223,7 +224,7 @@ impl Observer for Writer {
                 origins: i.header.origins,
             });
         }
-        // There are as many places as slots.
+        // Cannot fail: the queue has a place for each slot.
         let _ = self.shared.full.push(slot);
         self.shared.wake();
     }
@@ -249,8 +250,8 @@ impl Observer for Writer {
 
 impl Shared {
     fn wake(&self) {
-        // Release pairs with the Acquire in `write`: the thread that clears the flag sees what was
-        // before it was set.
+        // Release pairs with the Acquire in `write`: the thread that clears the flag sees all that
+        // was written before the flag was set.
         if !self.pending.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.thread.get()
         {
@@ -273,7 +274,7 @@ impl Shared {
                 if self.round(&mut out, &mut reported).is_err() || closing {
                     return;
                 }
-                // Woken early only by the end.
+                // Only the end of the stream wakes it earlier.
                 std::thread::park_timeout(GATHER);
             } else {
                 std::thread::park();
@@ -394,6 +395,7 @@ impl Slot {
     }
 }
 
-// A line of the longest names and most origins stays below what a reader takes.
+// A line with the longest names and the most origins is shorter than the longest line that a reader
+// accepts.
 const _: () =
     assert!(MAX_INPUTS * (400 + 2 * MAX_NAME + MAX_ORIGINS * 250) < super::MAX_LINE_BYTES);

@@ -31,7 +31,7 @@ struct Queue {
     account: Option<Arc<Writer>>,
 }
 
-/// Component and group that a change is made on.
+/// Component whose parameter is changed, its node, and its entry in the table of calls.
 pub(super) struct Target {
     pub(super) component: Arc<dyn Component>,
     pub(super) node: Node,

@@ -28,7 +28,7 @@ const USAGE_EVERY: Duration = Duration::from_secs(1);
 const MOST_WAITING: usize = 1 << 20;
 /// Time for the launcher to read the remaining records.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
-/// Time for the module to end after the launcher has gone.
+/// Time for the module to end after the end of the launcher.
 const KILL_AFTER: Duration = Duration::from_secs(10);
 /// Time between two checks for other processes in the container.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -171,7 +171,7 @@ fn time_left(until: Instant) -> Timespec {
     Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
 }
 
-/// Reaps all children that have ended, and returns the status of the one of interest.
+/// Reaps all children that have ended, and returns the status of the child `of_interest`.
 fn reap(of_interest: Option<u32>) -> Option<WaitStatus> {
     let mut found = None;
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -191,7 +191,7 @@ struct First {
     launcher: Launcher,
     outputs: [Output; 2],
     child: Child,
-    /// As last reported.
+    /// Usage as last reported.
     usage: Usage,
     /// Kills for lack of memory before the module was started.
     oom_before: u64,
@@ -310,7 +310,7 @@ impl First {
         self.launcher.send(&ContainedRecord::Exited { code, signal, oom });
         self.launcher.finish();
         let code = code.or(signal.map(|s| SIGNALLED + s)).unwrap_or_default();
-        // The work was not done, even if the module ended in order.
+        // Without the launcher the work is not complete, even if the module has ended in order.
         if self.kill_at.is_some() && code == 0 { i32::from(exit::FAILED) } else { code }
     }
 }
@@ -382,7 +382,7 @@ impl Launcher {
 }
 
 impl Output {
-    /// Reads once, and passes on to this process's own output and to the launcher.
+    /// Reads once, and passes the bytes on to this process's own output and to the launcher.
     fn pass_on(&mut self, launcher: &mut Launcher) {
         if launcher.waiting.len() < MOST_WAITING {
             self.read(launcher);
@@ -411,7 +411,8 @@ impl Output {
         }
     }
 
-    /// Writes for the engine's log. Its reader may be gone; the module continues in any case.
+    /// Writes to this process's own output, for the engine's log. If nothing reads it any more, the
+    /// module continues.
     fn log(&self, bytes: &[u8]) {
         let _ = match self.stream {
             OutputStream::Out => {

@@ -80,7 +80,7 @@ pub(super) fn write(text: &[u8]) {
     let err = std::io::stderr();
     let mut fds = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];
     if poll(&mut fds, Some(&PIPE_WAIT)) == Ok(1) && fds[0].revents().contains(PollFlags::OUT) {
-        // A pipe that is writable takes as much as this at once.
+        // A writable pipe accepts a text of this length without blocking.
         let _ = rustix::io::write(err.as_fd(), text);
     }
 }

@@ -87,7 +87,7 @@ pub(super) fn enable(module: &str) {
 /// If the fault cannot be read or committed.
 ///
 /// # Panics
-/// If that is the fault.
+/// If the fault is an exception.
 pub(super) fn commit() -> Result<(), ComponentFailure> {
     let Some(fault) = POINT.get().and_then(FaultPoint::take) else { return Ok(()) };
     fault.and_then(InjectedFault::commit).map_err(|text| ComponentFailure {

@@ -304,15 +304,15 @@ impl Instance {
     }
 
     /// Handles the finish of a component of the run: timers tick once more, and then only with new
-    /// data. Missing samples of it count as no missed deadlines.
+    /// data. From now on, missing samples do not count as missed deadlines.
     pub(super) fn drain(&self) {
         self.callback.iter().for_each(CallbackHandle::end_deadlines);
         self.outputs.iter().for_each(|o| o.published.end_deadlines());
         self.timers.added().iter().chain(&self.callback).for_each(|c| c.timer_end().drain());
     }
 
-    /// Returns the work in progress or waiting. Read in this order, so that a call that ends
-    /// meanwhile is seen in one of the two.
+    /// Returns the work in progress or waiting. Pending work is read before the number of ended
+    /// calls, so that a call that ends in between is seen in one of the two.
     pub(super) fn work(&self) -> ComponentWork {
         let timers = self.timers.added();
         let all: Vec<_> = timers.iter().chain(&self.callback).map(|c| c.pending()).collect();
@@ -457,7 +457,7 @@ impl Instance {
     }
 }
 
-/// A call without a sample.
+/// Returns the place of a call that no sample has triggered.
 pub(super) fn place(component: &str, call: Call) -> CallPlace {
     CallPlace { component: component.to_owned(), call, topic: None, sequence: None }
 }

@@ -14,11 +14,11 @@
 //! HOST describe LIBRARY
 //! HOST load LIBRARY…
 //! ```
-//! With `--account-stdin`, standard input is a stream socket to the parent process: the
-//! account goes out through it ([`crate::account`]), the components start when a line `go` comes
-//! in, and its end ends the module. `--account-socket` names a socket of the launcher with the same
-//! stream. Without both the module starts at once and ends on SIGINT, SIGTERM, or when a component
-//! has finished. `--control` names the launcher's socket
+//! With `--account-stdin`, standard input is a stream socket to the parent process. The module
+//! writes its account to it ([`crate::account`]) and reads commands from it: the components start
+//! at the line `go`. When the parent closes the socket, the module ends. `--account-socket` names a
+//! socket of the launcher with the same stream. Without both the module starts at once and ends on
+//! SIGINT, SIGTERM, or when a component has finished. `--control` names the launcher's socket
 //! ([`crate::launch::control`]), which the process removes if the launcher has died.
 //!
 //! No component can keep the process from ending: if a callback hangs, the process ends without it

@@ -32,7 +32,7 @@ impl Budget {
         Within { budget: self, start, stalled: self.beats.stalled(start) }
     }
 
-    /// Counts a call if it took too long. Time in which the process did not run is not the call's.
+    /// Counts a call if it took too long. Time in which the process did not run does not count.
     fn end(&self, start: MonotonicNs, stalled_before: u64, now: MonotonicNs) {
         let stalled = self.beats.stalled(now).saturating_sub(stalled_before);
         let took = now.since(start).saturating_sub(Duration::from_nanos(stalled));
@@ -150,7 +150,7 @@ impl Write for AccountSocket {
         let descriptors = [fd.as_fd()];
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
         let sent = sendmsg(&self.stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
-        // What was not sent is tried again.
+        // A descriptor that was not sent goes with the next write.
         sent.map_err(|e| {
             *next = Some(fd);
             e.into()

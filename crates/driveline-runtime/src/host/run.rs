@@ -41,11 +41,11 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// Period at which events of outputs are polled, if one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
-/// Without a launcher: the module ends this long after a component has finished, if the others have
-/// no work left …
+/// Without a launcher: time from the finish of a component until the module ends, if the other
+/// components have no work left.
 const SETTLE: Duration = Duration::from_millis(500);
-/// … and at the latest after this: the module cannot know whether samples that others still publish
-/// matter.
+/// Maximum time for the work that is left then. The module cannot know whether samples that others
+/// still publish matter.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
 
 /// Parameters of `driveline-host`.
@@ -187,7 +187,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         handed: handed.as_deref(),
     };
     let mut ran = module.run();
-    // A launcher that lives closes its end only after the account has ended.
+    // A living launcher closes its side of the socket only after the account has ended.
     let lost = socket.as_ref().is_some_and(is_closed) && !watch.goes_on();
     if let (Some(path), true, true) = (&options.account_socket, lost, ran.is_ok()) {
         ran = Err(HostError::LauncherLost { socket: path.clone() });
@@ -530,7 +530,7 @@ impl Running<'_> {
                         for word in words {
                             match word {
                                 Word::Go => go = true,
-                                // Both may have come at once.
+                                // `go` and `drain` may arrive in one read.
                                 Word::Drain => drain_at_once = true,
                                 Word::Work(round) => self.report_work(round),
                                 Word::Mode(mode) => self.mode(&mode),
@@ -571,7 +571,8 @@ impl Running<'_> {
                 .fold(counters_at, Instant::min);
             match self.wait(Some(next.saturating_duration_since(now)))? {
                 Woken::Stop => {
-                    // The launcher's line came before its signal, but may be read after it.
+                    // The launcher has sent the line `drain` before the signal, but this process
+                    // may read the line later.
                     if self.has_word_to_drain() {
                         self.drain();
                     }
@@ -618,7 +619,7 @@ impl Running<'_> {
         module: &ResolvedModule,
         executors: &[(&str, Arc<Executor>)],
     ) -> Result<(), HostError> {
-        // If the log has warnings, it is reported there.
+        // If the log is enabled for warnings, refusals are reported there.
         let is_logged = tracing::event_enabled!(tracing::Level::WARN);
         let mut reports = Vec::new();
         for (spec, (_, executor)) in module.executors.iter().zip(executors) {
@@ -643,8 +644,8 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Enters a mode without the launcher, which has ended and could request another, and
-    /// continues.
+    /// Enters a mode and continues without the launcher, which has ended: nothing can request
+    /// another mode.
     fn launcher_lost(&mut self, mode: &ModeWord) {
         without_launcher::close_outputs();
         self.mode(mode);
@@ -678,7 +679,8 @@ impl Running<'_> {
         self.send_vital(Record::Changed { change, error: outcome.err() });
     }
 
-    /// Passes its transition to each component; it is made on the component's executor.
+    /// Passes the transitions of a mode to its components. Each transition is made on the
+    /// component's executor.
     fn mode(&self, word: &ModeWord) {
         for instance in self.instances.iter() {
             if let Some(values) = word.parameters.get(instance.name()) {

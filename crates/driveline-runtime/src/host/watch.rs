@@ -24,13 +24,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Interrupts within this time are one. `timeout`, and scripts that repeat the terminal's signal to
-/// all processes, interrupt twice within milliseconds. A user presses Ctrl-C again later than that.
+/// Interrupts within this time count as one. `timeout`, and scripts that repeat the terminal's
+/// signal to all processes, interrupt twice within milliseconds. A user presses Ctrl-C again later
+/// than that.
 pub(crate) const ONE_INTERRUPT: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// A call that has run for longer is reported …
+/// A call that has run for longer than this is reported.
 const LONG: Duration = Duration::from_secs(3);
-/// … and after this at the end of the run, which waits for it.
+/// The same at the end of the run, which waits for the call.
 const LONG_AT_THE_END: Duration = Duration::from_millis(500);
 /// Time between two checks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -201,7 +202,8 @@ impl Thread {
         }
         let read = if word { Some((&self.word).read(&mut bytes)) } else { None };
         match read {
-            // The main thread leaves the process; its last code is bounded in time as well.
+            // The main thread has closed the socket and leaves the process. The time-out applies to
+            // its last code as well.
             Some(Ok(0)) => self.main_listens = false,
             Some(Err(ref e)) if e.kind() != std::io::ErrorKind::WouldBlock => {
                 self.main_listens = false
@@ -255,7 +257,7 @@ impl Thread {
                 Some(account) => {
                     account.send(Record::Busy { call: place, for_ms: age.as_millis() as u64 })
                 }
-                // Again when it has taken twice as long.
+                // Reported again when the call has taken twice as long.
                 None if self.reported.get(&id).is_none_or(|last| age >= *last * 2) => {
                     self.reported.insert(id, age);
                     let s = age.as_secs();

@@ -68,7 +68,7 @@ pub(super) struct Child {
     pub(super) words: LastWords,
     /// True while it is suspended (SIGSTOP).
     pub(super) suspended: bool,
-    /// The call that has taken longest, as reported at that time.
+    /// The call that has taken longest, its duration, and the time of that report.
     busy: Option<(CallPlace, Duration, Instant)>,
     /// Call that its start has reached.
     pub(super) starting_in: Option<CallPlace>,
@@ -301,7 +301,7 @@ impl Child {
         }
     }
 
-    /// Connections, output and usage of a module that runs elsewhere.
+    /// Reads connections, output and usage of a module that runs elsewhere.
     fn read_remote(&mut self, sink: &mut dyn Sink, records: &mut Vec<Record>) {
         let Body::Remote(remote) = &mut self.body else { return };
         for news in remote.read(self.socket.is_some()) {

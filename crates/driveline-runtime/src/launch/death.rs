@@ -22,7 +22,7 @@ pub enum When {
     Stopping,
 }
 
-/// The end of a module's process. Displays as a clause for people, with everything but the help.
+/// The end of a module's process. Displays as a clause for people, without the help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Death {
     /// Module.

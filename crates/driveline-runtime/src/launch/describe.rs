@@ -141,8 +141,8 @@ fn found(
     })
 }
 
-/// Asks `driveline-host`, in a process of its own, so that a broken library harms no other process.
-/// Blocks, at most 20 s.
+/// Asks `driveline-host` for the classes of a library. It runs in a separate process, so that a
+/// broken library harms no other process. Blocks, at most 20 s.
 #[derive(Clone, Debug)]
 pub struct HostDescriber {
     host: PathBuf,

@@ -17,7 +17,8 @@ pub(super) fn is_gateway(process: &str) -> bool {
     [GATEWAY_PROCESS, ROS2_GATEWAY_PROCESS].contains(&process)
 }
 
-/// Text for a process of a run, at the beginning or in the middle of a sentence.
+/// Displays a process of a run within a sentence: a gateway as `process 'NAME'`, a module as
+/// `module 'NAME'`.
 pub(super) struct Called<'a>(pub(super) &'a str);
 
 impl fmt::Display for Called<'_> {

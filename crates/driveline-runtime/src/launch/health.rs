@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 const WINDOW: Duration = Duration::from_secs(5);
 /// Maximum number of counts kept of a port; modules report once a second, some topics ten times.
 const MAX_COUNTS: usize = 64;
-/// An end without new samples for this time, and for twice its last interval, is silent.
+/// A topic end is silent if it has had no new samples for this time, nor for twice its last
+/// interval.
 const SILENT: Duration = Duration::from_secs(2);
 
 /// State of the process of a module.
@@ -49,7 +50,7 @@ impl Port {
             self.history.push_back((started, 0));
         }
         if samples == self.samples() {
-            // Another counter of the port has changed.
+            // Only another counter of the port has changed.
             return;
         }
         if self.is_silent(now) || self.flows_since.is_none() {

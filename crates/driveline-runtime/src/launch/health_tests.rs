@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! States and rates from records, on times that the test sets.
+//! States and rates from records, at times that the test sets.
 
 use super::super::judge::tests::module;
 use super::*;

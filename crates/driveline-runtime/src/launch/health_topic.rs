@@ -91,7 +91,8 @@ impl HealthTopic {
     /// Passes a snapshot to the thread. Does not wait.
     pub(super) fn publish(&self, status: RunStatus) {
         if let Some(snapshots) = &self.snapshots {
-            // Full: the thread waits for readers of a reliable topic, and this one is dropped.
+            // If the queue is full, the thread waits for readers of a reliable topic, and this
+            // snapshot is dropped.
             let _ = snapshots.try_send(status);
         }
     }

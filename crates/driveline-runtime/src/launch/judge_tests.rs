@@ -66,7 +66,7 @@ pub(crate) fn module() -> ResolvedModule {
     }
 }
 
-/// A module that beats and publishes, and a launcher that looks, each in its own time.
+/// A module that beats and publishes, and a launcher that checks its heartbeats.
 struct World<'a> {
     judge: Judge<'a>,
     now: Duration,
@@ -171,7 +171,7 @@ fn a_process_that_is_stopped_for_a_minute_does_not_hang() {
             world.look(Conditions { suspended: known, ..Conditions::default() });
         }
         assert_eq!(world.found, [], "the launcher knows of it: {known}");
-        // Its first beats after that, before the call ends and the samples flow.
+        // The first beats after the suspension come before the call ends and the samples flow.
         world.published -= world.hz * 60.0;
         assert_eq!(world.runs(Duration::from_millis(100)), []);
         world.component().since = 0;

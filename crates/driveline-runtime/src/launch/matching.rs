@@ -9,7 +9,8 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time of one round of requests to all processes; slower ones are queried again in the next round.
+/// Time of one round of requests to all processes. A process that has not responded by then is
+/// queried again in the next round.
 const ASK: Duration = Duration::from_millis(100);
 
 /// A connection that the graph wants and that does not exist. Displays for people.
@@ -163,7 +164,8 @@ pub(super) fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconn
                 .unwrap_or(text)
                 .clone_into(&mut e.why);
         } else if e.why.is_empty() {
-            // Later an end may have ended, which is not the reason.
+            // Determined only once: later, one of the two modules may have ended, which is not the
+            // reason.
             e.why = likely(e, &participants, domain_dir);
         }
     }
@@ -204,7 +206,7 @@ mod tests {
     use driveline::{Context, ContextOptions, PublisherOptions, SubscriptionOptions};
     use std::time::Instant;
 
-    /// Only a failure takes that long.
+    /// Only a failing test reaches this time-out.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// Queries until the first connection has this reason.

@@ -156,7 +156,7 @@ pub enum Event {
     },
     /// The modules are stopped from here on.
     Stopping,
-    /// A call of a component takes long; again when it has taken twice as long.
+    /// A call of a component takes long; reported again when it has taken twice as long.
     Busy {
         /// Module.
         module: String,

@@ -13,8 +13,8 @@ use std::time::Duration;
 pub struct LaunchOptions {
     /// The program that runs a module; see [`super::find_host`].
     pub host: PathBuf,
-    /// Arguments between that program and the usual ones of a host ([`crate::host`]): for a program
-    /// that is a host among other things, or that starts one elsewhere.
+    /// Arguments between that program and the usual arguments of a host ([`crate::host`]). They are
+    /// for a program that does more than run a module, or that starts a host elsewhere.
     pub host_arguments: Vec<String>,
     /// Places of modules that are not processes of this launcher; `None`: they are.
     pub placement: Option<Placement>,
@@ -37,13 +37,13 @@ pub struct LaunchOptions {
     /// Time to wait, after all modules are ready, until their host topics are matched, so that no
     /// first samples are lost. Unmatched topics are then reported, and the graph runs without them.
     pub matched_within: Duration,
-    /// After a component has finished, the run ends when no call runs and no sample that descends
-    /// from it waits, and no call has ended for this long …
+    /// After a component has finished, the run ends when no call runs, no sample that descends from
+    /// the component waits, and no call on such a sample has ended for this long.
     pub quiet: Duration,
-    /// … or for this long, if other sources keep the readers busy …
+    /// This time counts instead of `quiet` if other sources keep the readers busy.
     pub settle: Duration,
-    /// … or when no call of the remaining work has ended for this long plus the duration of the
-    /// slowest call so far: then the remaining work is cut off.
+    /// The remaining work is cut off, and the run ends, if no call of this work has ended for this
+    /// long plus the duration of the slowest call so far.
     pub stuck: Duration,
     /// Time between two calls of `Sink::tick`.
     pub tick: Duration,

@@ -51,7 +51,7 @@ const STOP_BEHIND: Duration = Duration::from_secs(1);
 const WAITING: Duration = Duration::from_secs(3);
 /// Time between two checks for missing connections of the modules.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
-/// The same while the graph runs without some of the connections.
+/// Time between two such checks while the graph runs without some of the connections.
 const MATCH_LATER: Duration = Duration::from_secs(1);
 
 /// A run could not be started or watched. Processes that were started have been ended.
@@ -167,9 +167,9 @@ enum Phase {
         until: Instant,
     },
     Running,
-    /// A component has finished, and the remaining work is done.
+    /// A component has finished, and the modules do the remaining work.
     Settling,
-    /// Process `at` was asked to end; the ones after it have ended.
+    /// Process `at` was asked to end; the processes after it have ended.
     Stopping {
         at: usize,
         until: Instant,
@@ -179,13 +179,13 @@ enum Phase {
 /// One process of the run, and its predecessor's end.
 struct Process<'a> {
     program: Program<'a>,
-    /// The newest one; it stays after its end, until the next is started.
+    /// The newest child process. It stays here after its end, until the next one is started.
     child: Option<Child>,
     /// The last end that was not requested.
     death: Option<Death>,
     /// Set if it was not ready in time and is being ended for that reason.
     late: Option<Death>,
-    /// Time when the last one ended, until the next is ready.
+    /// Time when the last child process ended; cleared when the next one is ready.
     ended_at: Option<Instant>,
     past: Past,
     watching: Watching<'a>,
@@ -224,7 +224,7 @@ struct Launcher<'a> {
     /// Connections that a restarted module must restore, and the time until which their absence is
     /// no fault.
     rejoining: Vec<(Unconnected, Instant)>,
-    /// A program of another build was reported.
+    /// True if a program of another build was reported.
     other_build: bool,
     match_at: Instant,
     /// Modules that were suspended when the run was to end.
@@ -313,8 +313,8 @@ impl Launcher<'_> {
                     Action::Start(i) => {
                         if let Err(source) = self.start(i) {
                             self.not_started(i, &source);
-                            // Where others start the processes, a start is only to listen, and has
-                            // no pause before the next one.
+                            // If others start the process, this launcher only listens, and does not
+                            // try again after a pause.
                             inputs.push_back(if self.only_listens(i) {
                                 Input::Unstartable(i)
                             } else {
@@ -448,7 +448,8 @@ impl Launcher<'_> {
     fn stays_down(&mut self, process: usize, why: DownReason, others_go_on: bool) {
         let module = self.name(process);
         let p = &self.processes[process];
-        // Ended together with another one, in order, and the run ended before its new start.
+        // The process was ended in order, together with another one, and the run ended before it
+        // was started again.
         if why == DownReason::RunStops && p.death.is_none() {
             return;
         }
@@ -733,7 +734,8 @@ impl Launcher<'_> {
             exit_code: status.code(),
             signal: status.signal(),
             when,
-            // From outside, it is known whether the signal has reached it.
+            // A killed process has a cause only if it was given up: it is unknown whether the
+            // signal has reached it.
             cause: if killed {
                 from_outside.filter(|_| c.is_lost())
             } else {

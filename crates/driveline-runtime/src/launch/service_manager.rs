@@ -37,8 +37,8 @@ impl ServiceManager {
         send(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
-    /// Sends a sign of life when it is due. The launcher's loop calls it: if that hangs, systemd
-    /// kills the unit.
+    /// Sends a sign of life when it is due. The launcher's loop calls this function: if the loop
+    /// hangs, systemd kills the unit.
     pub(super) fn alive(&mut self, now: Instant) {
         let Some(period) = self.period.filter(|_| now >= self.next) else { return };
         self.next = now + period;

@@ -2,7 +2,8 @@
 //! Decides which module starts, restarts or stays down: a pure state machine.
 //!
 //! The launcher reports events and carries out actions; this file has no clock, no processes and no
-//! I/O. States, events and what holds in each are in `docs/protocols/supervision.md`.
+//! I/O. `docs/protocols/supervision.md` describes the states, the events, and what holds in each
+//! state.
 
 use driveline_graph::{OnExhausted, ResolvedRestart, RestartPolicy};
 use std::collections::VecDeque;

@@ -92,7 +92,7 @@ fn a_module_without_a_policy_stays_down_and_the_others_go_on() {
     let mut s = running(vec![with(RestartPolicy::Never), with(RestartPolicy::Never)]);
     assert_eq!(s.step(MS, died(0)), [Action::Down { process: 0, why: DownReason::Policy }]);
     assert!(matches!(s.state(1), State::Ready { .. }));
-    // Nothing is left.
+    // No process is left.
     assert_eq!(
         s.step(2 * MS, died(1)),
         [Action::Down { process: 1, why: DownReason::Policy }, Action::StopRun(1)]
@@ -400,7 +400,7 @@ impl World {
                         }
                     }
                     Action::Down { process, why } => {
-                        // At the end of a run one may still be starting, which is then ended.
+                        // When a run ends, a process may still be starting; it is then ended.
                         assert!(!self.alive[process] || why == DownReason::RunStops);
                         self.announced[process] = false;
                     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Resource use of a module's process, against the limits of the graph: read from `/proc`, a few
-//! times a minute.
+//! Resource use of a module's process, against the limits of the graph: read from `/proc`, once a
+//! second.
 
 use super::judge::AGAIN;
 use driveline_graph::LimitsSpec;

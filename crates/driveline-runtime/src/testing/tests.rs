@@ -133,7 +133,7 @@ fn what_is_fed_comes_out_and_time_is_the_tests() {
     assert_eq!(all(&mut t, "ticks"), [1, 2, 3]);
     assert_eq!(t.clock().now(), START + Duration::from_millis(350));
 
-    // An input keeps what its QoS says; the rest is missed, and counted.
+    // An input keeps as many samples as its QoS says. The other samples are counted as missed.
     for n in 1..=5 {
         feed(&t, &mut number, n);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Modal` publishes 1, 2, 3, …, prints what it gets and in which state it is, and misbehaves when
+//! `Modal` publishes 1, 2, 3, …, prints the samples that it gets and its state, and misbehaves when
 //! asked to.
 
 use super::{failure, hang, integer, number, publish};

@@ -184,7 +184,7 @@ struct Counter {
     late: Arc<AtomicU64>,
 }
 
-/// Deadlines missed in all, if that is the event.
+/// Returns the total number of missed deadlines if the event is a missed deadline.
 fn missed(event: &PortEvent) -> Option<u64> {
     if let EndpointEvent::DeadlineMissed { total, .. } = event.event { Some(total) } else { None }
 }
@@ -245,7 +245,7 @@ struct Relay {
     kept: Arc<Mutex<VecDeque<RawSample>>>,
 }
 
-/// Until the kernel ends it, or 4 GiB are taken.
+/// Fills memory until the kernel kills the process, or 4 GiB are filled.
 fn fill_memory() {
     let mut filled: Vec<Vec<u8>> = Vec::new();
     for _ in 0..4096 {
@@ -283,7 +283,7 @@ fn serve_odd_numbers(node: &Node) -> Result<(), ComponentFailure> {
     Ok(())
 }
 
-/// Deeper than any stack.
+/// Recurses without end, so that the stack overflows.
 #[allow(
     unconditional_recursion,
     clippy::only_used_in_recursion,
@@ -366,7 +366,7 @@ impl Component for Relay {
         {
             let mut client = client.lock().map_err(failure)?;
             client.wait_for_server(Duration::from_secs(60));
-            // Its outcome is for the account.
+            // Only the account needs the outcome.
             let _ = client.call_bytes(&number.to_le_bytes(), Duration::from_secs(60));
         }
         let keep = usize::try_from(self.keep.load(Ordering::Relaxed)).unwrap_or(usize::MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A graph in a directory of its own, run by real processes, and everything that is seen of it.
+//! A graph in its own directory, run by real processes, and all output and events of the run.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,15 +28,14 @@ pub fn host() -> PathBuf {
     env!("CARGO_BIN_EXE_driveline-test-host").into()
 }
 
-/// Longer than anything takes.
+/// Time-out that no passing test reaches.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// For runs with a module that never stops: long enough for the others to stop before theirs is
-/// over.
+/// Grace for runs with a module that never stops: long enough for the other modules to stop in
+/// time.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// Makes a script that can be started. Another process writes it: a file that this one holds open
-/// for writing cannot be started, nor while a process that another test forks meanwhile still has
-/// it.
+/// Makes an executable script. Another process writes it: a file cannot be executed while it is
+/// open for writing, in this process or in a process that another test forks meanwhile.
 pub fn script(path: &Path, text: &str) {
     let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
     let mut child = Command::new("sh").args(write).arg(path).stdin(Stdio::piped()).spawn().unwrap();
@@ -61,8 +60,8 @@ impl Fixture {
         let graph =
             loaded.graph.unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(Colour::No)));
         let mut options = LaunchOptions::new(host(), dir.path().join("domain"));
-        // A machine that stands still for a moment must not decide: neither that all is processed,
-        // nor that there is no match.
+        // If the machine stands still for a moment, this must not mean that all is processed, nor
+        // that a match is missing.
         options.quiet = Duration::from_secs(3);
         (options.settle, options.matched_within) = (PATIENCE, PATIENCE);
         Self { dir, graph, options }
@@ -83,7 +82,8 @@ impl Fixture {
 /// Called with each event.
 pub type OnEvent = Box<dyn FnMut(&Event) + Send>;
 
-/// Keeps what it gets, and interrupts when asked to.
+/// A sink that keeps all that it receives. At given lines or records, it interrupts the run or
+/// signals a process.
 #[derive(Default)]
 pub struct Seen {
     pub lines: Vec<(String, Stream, String)>,
@@ -92,10 +92,11 @@ pub struct Seen {
     pub pids: Vec<u32>,
     pub interrupter: Option<Interrupter>,
     pub interrupt_at: Option<&'static str>,
-    /// As `interrupt_at`, when such a record comes.
+    /// As `interrupt_at`, for a record for which this returns true.
     pub interrupt_at_record: Option<fn(&Record) -> bool>,
     pub kill_at: Option<&'static str>,
-    /// All processes are asked to end at once, twice, as systemd and scripts do.
+    /// At this line, all processes are asked to end at the same time, twice, as systemd and scripts
+    /// do.
     pub terminate_all_at: Option<&'static str>,
     /// As `kill_at`, with SIGTERM.
     pub terminate_at: Option<&'static str>,
@@ -103,7 +104,7 @@ pub struct Seen {
     pub crash_at: Option<&'static str>,
     /// As `kill_at`, with SIGSTOP.
     pub stop_at: Option<&'static str>,
-    /// The module that is stopped; the first one if empty.
+    /// The module that `stop_at` stops. If empty: module `one`, or else the first process.
     pub stops: &'static str,
     /// Modules of `pids`.
     pub modules: Vec<String>,
@@ -115,7 +116,8 @@ impl Seen {
     fn line(&mut self, line: &str) {
         if self.interrupt_at.is_some_and(|at| line.contains(at)) {
             self.interrupt_at = None;
-            // As `timeout` does, which interrupts the process and then its group: it asks once.
+            // As `timeout` does, which interrupts the process and then its group: both count as one
+            // request.
             self.interrupter.as_ref().unwrap().interrupt();
             self.interrupter.as_ref().unwrap().interrupt();
         }
@@ -204,8 +206,8 @@ impl Sink for Seen {
     }
 }
 
-/// Two modules, each a chain of its own: so these tests are about processes and not about what is
-/// between them. The run ends when `one` fails.
+/// Returns a graph of two modules. Each is a chain of its own, so that these tests are about
+/// processes and not about the topics between them. The run ends when `one` fails.
 pub fn graph(limit: u32, relay: &str, printer: &str) -> String {
     format!(
         "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: \

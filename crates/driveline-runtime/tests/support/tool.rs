@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A tool that asks a run while it runs.
+//! A tool that sends requests to a run.
 
 use super::{Fixture, PATIENCE, Seen};
 use driveline_runtime::launch::Outcome;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Asks the one run of a domain.
+/// Sends requests to the only run of a domain.
 pub struct Tool {
     pub domain: PathBuf,
 }
@@ -22,7 +22,7 @@ impl Tool {
         found.first().map_or(Err(AskError::Gone), |run| run.ask(ask, PATIENCE))
     }
 
-    /// Asks until the run says what is wanted.
+    /// Sends the request until the response is as wanted.
     pub fn until(&self, verb: Verb, wanted: impl Fn(&RunStatus) -> bool) -> RunStatus {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -35,7 +35,7 @@ impl Tool {
         }
     }
 
-    /// Asks for the stop until the run has ended.
+    /// Requests the stop until the run has ended.
     pub fn stop(&self) {
         while self.ask(Verb::Stop).is_ok() {}
     }
@@ -58,7 +58,7 @@ pub fn is_ready(run: &RunStatus) -> bool {
     run.ready == Some(true)
 }
 
-/// Runs a graph while `with` asks it, which ends it.
+/// Runs a graph, calls `with` while it runs, and then stops it.
 pub fn while_running(text: &str, with: impl FnOnce(&Tool)) -> (Seen, Outcome) {
     let mut f = Fixture::new(text);
     let domain = f.dir.path().join("domain");

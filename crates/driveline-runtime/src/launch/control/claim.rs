@@ -14,8 +14,8 @@ use thiserror::Error;
 
 /// Time for another launcher to report the modules that it runs.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time for other launchers that check at the same moment. A process that holds the lock for longer
-/// does not check.
+/// Maximum wait for other launchers that check at the same moment. A process that holds the lock
+/// for longer is not checking.
 const LOCK_WITHIN: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -55,7 +55,8 @@ impl std::fmt::Display for Taken {
 
 /// Returns the half of a run's digits that identifies its graph.
 pub(super) fn graph_digits(graph: &str) -> String {
-    // FNV-1a: two graphs with the same digits only ask each other for their modules.
+    // FNV-1a. If two graphs have the same digits, their launchers only ask each other for their
+    // modules.
     let hash = graph.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -81,7 +82,7 @@ pub fn claim(
             return Err(ClaimError::Taken(taken));
         }
     }
-    // From here on the next one finds this run.
+    // From here on, the next launcher finds this run.
     Ok(ControlSocket::new(domain_dir, domain, graph)?)
 }
 
@@ -92,7 +93,7 @@ fn taken(run: &RunSocket, graph: &str, modules: &[String]) -> Option<Taken> {
             let same = status.graph == graph && !both.is_empty();
             (Some(status.pid), same.then_some(both)?)
         }
-        // It is suspended, or writes its last report.
+        // The launcher is suspended, or writes its last report.
         Err(AskError::Silent { pid, .. }) => (pid, Vec::new()),
         Err(_) => return None,
     };

@@ -157,7 +157,7 @@ impl RunSocket {
                 let _ = std::fs::remove_file(address(&self.directory, &self.name));
                 return Err(AskError::Gone);
             }
-            // It does not listen yet, or too many wait.
+            // The launcher does not listen yet, or too many clients wait.
             Err(Errno::CONNREFUSED | Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(e) => return Err(AskError::failed(format!("cannot connect to the run: {e}"))),
         };
@@ -169,7 +169,7 @@ impl RunSocket {
         }
         let exchanged = stream.set_nonblocking(false).and_then(|()| {
             let line = serde_json::to_string(ask).unwrap_or_default() + "\n";
-            // It may have responded already that it has no room.
+            // The write may fail: the launcher may have responded already that it has no room.
             let _ = stream.write_all(line.as_bytes());
             read_line(&mut stream, end)
         });

@@ -97,7 +97,7 @@ pub enum EndState {
     Fast,
     /// Samples have passed, and pass no longer.
     Silent,
-    /// Another end of the topic does not fit to it, and no sample has passed.
+    /// Another end of the topic is incompatible with this one, and no sample has passed.
     Refused,
     /// A state of a later version.
     #[serde(untagged)]
@@ -148,8 +148,8 @@ pub struct TopicEnd {
     /// Deadlines missed.
     #[serde(default)]
     pub deadlines_missed: u64,
-    /// Last missed deadline, why another end of the topic is refused, or why an input gets no
-    /// samples.
+    /// Last missed deadline, or the reason why another end of the topic is refused or an input gets
+    /// no samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fault: Option<Fault>,
 }

@@ -127,8 +127,8 @@ impl ControlSocket {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Listens again under the same name if the name was removed, with the directory or alone.
-    /// `None` if it was not, or if the directory does not exist.
+    /// Listens again under the same name if the name was removed, alone or together with its
+    /// directory. `None` if the name exists, or if the directory does not exist.
     fn renewed(&self) -> Option<Arc<UnixListener>> {
         let gone = std::fs::symlink_metadata(&self.path)
             .is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
@@ -156,7 +156,7 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(address(&self.directory, &self.name));
-        // In a directory that was made anew.
+        // The directory may have been replaced by a new one at the same path.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -256,9 +256,9 @@ fn connected(directory: &OwnedFd, name: &str, kind: SocketType) -> rustix::io::R
     Ok(socket)
 }
 
-/// Returns true if the owner of a socket's name is dead, without disturbing a live one: the kernel
-/// refuses a socket of another type as "wrong type" if there is an owner, also before it listens,
-/// and as "refused" if there is none.
+/// Returns true if the owner of a socket's name is dead, without disturbing a live owner. It
+/// connects with another type of socket: the kernel reports "wrong type" if the owner lives, even
+/// before it listens, and "refused" if it is dead.
 fn is_dead(directory: &OwnedFd, name: &str) -> bool {
     connected(directory, name, SocketType::DGRAM)
         .is_err_and(|e| e == rustix::io::Errno::CONNREFUSED)

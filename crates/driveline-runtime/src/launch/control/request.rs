@@ -350,8 +350,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes are a verb in exactly one form, or an error whose response is one line of
-        /// JSON.
+        /// Any bytes are either a request in its only form, or an error whose response is one line
+        /// of JSON.
         #[test]
         fn any_bytes_are_a_verb_or_an_error_in_one_line(line in any_line()) {
             match parse(Received::Line(&line)) {

@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
-/// Longer than anything takes.
+/// Time-out that no passing test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn run(graph: &str) -> RunStatus {
@@ -28,7 +28,7 @@ fn run(graph: &str) -> RunStatus {
     }
 }
 
-/// A launcher without processes, whose turns a test makes.
+/// A launcher without processes. The test makes each turn of its loop.
 struct Rig {
     dir: TempDir,
     server: Server,
@@ -72,7 +72,7 @@ fn read(mut client: &UnixStream) -> (Vec<u8>, bool) {
     let mut text = Vec::new();
     let end = match client.read_to_end(&mut text) {
         Ok(_) => true,
-        // What the launcher has not read.
+        // The launcher has closed the connection without reading all bytes.
         Err(e) if e.kind() == io::ErrorKind::ConnectionReset => true,
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => false,
         Err(e) => panic!("{e}"),
@@ -108,7 +108,7 @@ fn a_run_whose_directory_was_removed_is_found_again_under_the_same_name() {
     rig.turn();
     assert!(rig.response(b"{\"verb\":\"status\"}\n").ok);
     assert_eq!(find(&domain).unwrap()[0].id(), rig.server.socket.id());
-    // The name alone, as by a clean-up.
+    // Only the name is removed, as by a clean-up.
     std::fs::remove_file(&path).unwrap();
     rig.now = rig.server.next().unwrap();
     rig.turn();
@@ -201,7 +201,7 @@ fn one_client_too_many_takes_the_place_of_the_most_silent_one_with_a_notice() {
         rig.turn();
         rig.now += Duration::from_nanos(1);
     }
-    // The first one goes on.
+    // The first client sends more.
     (&silent[0]).write_all(b"{").unwrap();
     rig.turn();
     rig.now += Duration::from_nanos(1);
@@ -321,7 +321,7 @@ fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
         .unwrap();
     find(dir.path()).unwrap();
     assert!(!new.exists());
-    // A new launcher removes what is dead as well.
+    // A new launcher also removes the sockets of dead launchers.
     drop(binds);
     let _new = ControlSocket::new(dir.path(), "d", "g").unwrap();
     assert!(!starting.exists());
@@ -341,7 +341,7 @@ fn a_module_removes_the_socket_of_a_dead_launcher_only() {
     let listener = UnixListener::bind(&dying).unwrap();
     std::thread::scope(|scope| {
         let module = scope.spawn(|| remove_dead(&dying, PATIENCE));
-        // It has come.
+        // The module has connected.
         let connection = listener.accept().unwrap();
         drop((listener, connection));
         module.join().unwrap();
@@ -381,7 +381,7 @@ fn of_launchers_that_start_together_one_has_the_graph() {
         let ClaimError::Taken(taken) = error else { panic!("{error:?}") };
         let text = taken.to_string();
         let pid = std::process::id();
-        // It exists but does not serve yet: the modules it will run are unknown.
+        // The other launcher does not serve yet: its modules are unknown.
         assert_eq!(
             text,
             format!(

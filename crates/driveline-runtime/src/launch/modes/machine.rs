@@ -2,7 +2,7 @@
 //! Decides which components are active: a pure state machine.
 //!
 //! The launcher reports events and carries out actions; this file has no clock, no processes and no
-//! I/O. States, events and what holds in each are in `docs/protocols/modes.md`.
+//! I/O. `docs/protocols/modes.md` describes the states, the events, and what holds in each state.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(in crate::launch) struct ModeRules {
     pub(in crate::launch) enter_within: Duration,
     /// Modes to try if it cannot be entered, in order.
     pub(in crate::launch) fallback: Vec<usize>,
-    /// True if only a command leaves it, or a reaction to one of its fallbacks.
+    /// True if only a command leaves the mode, or a reaction that leads to one of its fallbacks.
     pub(in crate::launch) latch: bool,
     /// Commands and components cannot leave it earlier.
     pub(in crate::launch) min_dwell: Duration,
@@ -158,7 +158,8 @@ pub(in crate::launch) struct Switch {
     pub(in crate::launch) from: Option<usize>,
     /// Modes that are tried if this one cannot be entered.
     fallback: VecDeque<usize>,
-    /// The previous mode is entered again, and its result stays.
+    /// True while the previous mode is entered again as a last resort: if this fails, nothing else
+    /// is tried.
     last_resort: bool,
     began: Duration,
     /// End of the time for condition and activations.

@@ -190,7 +190,7 @@ fn a_component_that_hangs_is_killed_and_the_fallback_is_tried() {
             sent(2, 1, SAFE_STOP, &[BRAKE], &[])
         ]
     );
-    // Too late.
+    // The planner acknowledges too late.
     assert_eq!(m.step(201 * MS, ok(PLANNER, 1), &met), []);
     let actions = m.step(202 * MS, ok(BRAKE, 1), &met);
     assert_eq!(
@@ -299,7 +299,7 @@ fn a_module_that_comes_back_gets_the_mode() {
         m.step(2 * MS, Input::ModuleReady(JOYSTICK), &met),
         [sent(JOYSTICK, 0, MANUAL, &[JOYSTICK], &[])]
     );
-    // The mode cannot do without it.
+    // The mode needs the joystick.
     assert_eq!(m.step(3 * MS, nok(JOYSTICK, 0), &met), [Action::Kill { component: JOYSTICK }]);
 }
 
@@ -316,7 +316,8 @@ fn parameters_come_with_a_mode_and_not_when_it_was_not_left() {
     let actions = m.step(300 * MS, command(AUTONOMOUS), &met);
     let planner = sent(1, 2, AUTONOMOUS, &[PLANNER], &[]);
     assert_eq!(actions[1..], [planner, sent(2, 2, AUTONOMOUS, &[], &[])]);
-    // Back, because the activation failed: the brake has the values of the other mode.
+    // The run goes back because the activation failed. The brake gets the values of the previous
+    // mode: it has those of the other one.
     let actions = m.step(301 * MS, nok(PLANNER, 2), &met);
     assert!(actions.contains(&sent(2, 2, MANUAL, &[], &[])), "{actions:?}");
 }
@@ -494,8 +495,8 @@ impl World {
                 let waited = self.since[*component].map(|since| self.now - since);
                 let failed = self.failed[*component];
                 let shortest = self.rules.iter().map(|r| r.enter_within).min().unwrap();
-                // Condition and activations share the time of a mode: less than all of it may be
-                // left for these.
+                // Condition and activations share the time of a mode, so that less than all of it
+                // may be left for the activations.
                 let overdue = waited.is_some()
                     && (self.modes.switch().is_some()
                         || waited.unwrap() >= shortest

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Modes of a run: named sets of active components (`docs/protocols/modes.md`).
 //!
-//! `machine.rs` decides, [`ModeControl`] gives it names, and knows the topics of entry conditions.
-//! The launcher carries out its decisions (`launch/run/modes.rs`).
+//! `machine.rs` decides. [`ModeControl`] translates between its numbers and the names of the graph,
+//! and observes the topics of entry conditions. The launcher carries out its decisions
+//! (`launch/run/modes.rs`).
 
 mod machine;
 mod topics;

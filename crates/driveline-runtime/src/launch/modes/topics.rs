@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// Time over which a rate is counted.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Minimum time between two entries of a history, which bounds its length. A topic with many
-/// outputs has a report of each, ten times a second.
+/// Minimum time between two entries of a history, which bounds its length. If many outputs publish
+/// a topic, each of them is reported ten times a second.
 const STEP: Duration = Duration::from_millis(30);
 
 /// State of one topic.

@@ -4,8 +4,9 @@
 //!
 //! The launcher listens on a socket that only this module can reach. Two processes may connect to
 //! it: the module's, which sends the account, and the first process of its container, which passes
-//! on output and reports how the module ended. The module ends when the latter's connection ends;
-//! without one, when the account ends.
+//! on output and reports how the module ended. The module counts as ended when the connection of
+//! the container's first process ends. If no such process has connected, it counts as ended when
+//! the account ends.
 
 mod waiting;
 
@@ -276,7 +277,8 @@ impl Remote {
                     self.first = Some(first);
                     records.into_iter().for_each(|r| self.record(r, news));
                 }
-                // A second connection of its kind, or another program.
+                // The module has a connection of this kind already, or another program has
+                // connected.
                 FirstLine::Account { .. } | FirstLine::Contained { .. } | FirstLine::Useless => {}
             }
         }
@@ -368,7 +370,8 @@ impl Remote {
 
     fn end(&mut self, status: ExitStatus) {
         self.status = Some(status);
-        // Closed before the next process of this module listens at the same path.
+        // The file is removed before the launcher listens at the same path for the next process of
+        // this module.
         if self.lives.take().is_some() {
             let _ = std::fs::remove_file(&self.path);
         }

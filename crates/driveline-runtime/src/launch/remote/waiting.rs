@@ -38,7 +38,7 @@ pub(super) enum FirstLine {
 }
 
 impl Waiting {
-    /// Creates one for a non-blocking socket.
+    /// Creates the entry of a non-blocking socket.
     pub(super) fn new(socket: UnixStream) -> Self {
         Self { socket, bytes: Vec::new(), since: Instant::now() }
     }

@@ -4,10 +4,10 @@
 use super::{Launcher, Process};
 
 impl Launcher<'_> {
-    /// Removes the sockets of killed processes, since no other process of the run may exist to do
-    /// it.
+    /// Removes the sockets of killed processes. The run may have no other process that would do
+    /// this.
     pub(super) fn remove_leftovers(&self) {
-        // Includes a process before the newest.
+        // Also true if a process before the newest one has failed.
         let failed = |p: &Process<'_>| {
             let newest = p.child.as_ref().and_then(|c| c.ended);
             p.death.is_some() || newest.is_some_and(|status| !status.success())

@@ -23,9 +23,10 @@ const SILENT: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// The run ends if no data that descends from the finished component was worked on for this
-    /// long …
+    /// long.
     pub(super) quiet: Duration,
-    /// … or for this long, if other sources keep its readers busy. Later ticks are not waited for.
+    /// This time counts instead of `quiet` if other sources keep the readers busy. Ticks that are
+    /// due later than this are not waited for.
     pub(super) settle: Duration,
     /// The remaining work is cut off if none of its calls has ended for this long.
     pub(super) stuck: Duration,
@@ -219,8 +220,8 @@ impl Remaining {
 }
 
 /// Returns the finished components and all that read from them, directly or not. Leaves out a
-/// finished component that others still feed, unless a component reads its topics: what it still
-/// receives is not its work any more.
+/// finished component that others still feed, unless a component reads its topics: samples that it
+/// still receives are no work of the run.
 fn stages(
     graph: &ResolvedGraph,
     finished: &BTreeSet<String>,

@@ -19,8 +19,8 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Stages that the source of a graph file leaves work to, as `name`, or `name+` if others may feed
-/// them for ever.
+/// Returns the components that still have work after the components `finished` have finished: as
+/// `name`, or as `name+` if other components may feed them for ever.
 fn left_by(finished: &[&str], modules: &str) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("g.yaml");
@@ -75,7 +75,7 @@ fn work_ends_where_all_that_is_read_comes_from_finished_components() {
         left_by(&["camera", "radar"], &chain),
         ["camera", "filter", "fusion", "lane", "planner", "radar"]
     );
-    // What others feed, and what nothing reads: whose work it is ends with it.
+    // A finished component leaves no work if others still feed it and nothing reads its topics.
     assert_eq!(left_by(&["planner"], &chain), [""; 0]);
     assert_eq!(left_by(&["lane"], &chain), ["fusion+", "lane+", "planner+"]);
     let ring = one_module(&[
@@ -107,7 +107,7 @@ struct Sim {
     /// End of its call.
     until: Option<Duration>,
     calls: u64,
-    /// Stages that get what it publishes; later ones.
+    /// Stages that read what this one publishes: only later stages.
     to: Vec<usize>,
 }
 
@@ -116,7 +116,8 @@ fn random(rng: &mut TestRng, below: u64) -> u64 {
 }
 
 /// Runs stages, each in a process of its own, until the machine says that the run is over. Returns
-/// when, and what was left.
+/// the time of the end, the number of samples and calls that were left, and the work that was cut
+/// off.
 fn simulate(rng: &mut TestRng, hangs: Option<usize>) -> (Duration, u64, Vec<CutOff>) {
     let count = 2 + random(rng, 5) as usize;
     let stage = |i: usize| Stage {
@@ -146,8 +147,8 @@ fn simulate(rng: &mut TestRng, hangs: Option<usize>) -> (Duration, u64, Vec<CutO
         idle_but_others: false,
     };
     let here: BTreeSet<usize> = (0..count).collect();
-    // A module looks at its work at the first time, and the launcher reads its answer at the
-    // second.
+    // A question has the time when the module checks its work; an answer has the time when the
+    // launcher reads it.
     let mut questions: Vec<(Duration, u64, usize)> = Vec::new();
     let mut answers: Vec<(Duration, u64, usize, ComponentWork)> = Vec::new();
     for step in 0.. {
@@ -232,7 +233,7 @@ fn alone(ends: bool, timer: bool) -> Remaining {
     }
 }
 
-/// Answers every round with this until the run is over.
+/// Answers every round with the given work until the run is over.
 fn until_over(
     machine: &mut Remaining,
     work: &mut dyn FnMut() -> ComponentWork,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! End of a run whose source has finished: the remaining work is done, and then the run ends.
+//! End of a run whose source has finished: the modules do the remaining work, and then the run
+//! ends.
 
 use super::remaining::{Patience, Remaining, Verdict};
 use super::{Launcher, Phase, Process};
@@ -20,8 +21,8 @@ const MAX_SEEN: usize = 10_000;
 pub(super) struct Settling {
     /// Components that have finished.
     components: BTreeSet<String>,
-    /// Their topics, each with the time when the last of its components had finished: newer data is
-    /// another publisher's.
+    /// Topics of these components, each with the time when the last of these components finished
+    /// that publish it. Newer data comes from other publishers.
     topics: BTreeMap<TopicId, MonotonicNs>,
     remaining: Option<Remaining>,
     /// Source time of the newest data of these topics, by component, input and topic.
