@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measures whether a stopped host delays others. One host sends images and small samples to two
-//! others. In every other phase, one of these is stopped (SIGSTOP of its gateway); the phase covers
-//! the time before its lease ends and after. Run it on a quiet machine, as root: `cargo bench -p
-//! driveline-gateway-zenoh --features engine --bench stalled_host`. ROUNDS= sets the number of
-//! rounds instead of 8. Exit status 1: the 99th percentile of the running host grew by more than a
-//! tenth.
+//! others. In every second phase, the gateway of one of the two is stopped (SIGSTOP). Such a phase
+//! covers the time before and after the end of the stopped gateway's lease. Run it on a quiet
+//! machine, as root: `cargo bench -p driveline-gateway-zenoh --features engine --bench
+//! stalled_host`. ROUNDS= sets the number of rounds instead of 8. Exit status 1: the 99th
+//! percentile of the running host grew by more than a tenth.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

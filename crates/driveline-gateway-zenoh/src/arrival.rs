@@ -39,8 +39,8 @@ impl Arrivals {
         true
     }
 
-    /// Returns the number of samples up to the newest that are missing here. With it, readers that
-    /// received samples from an earlier gateway count their losses since then.
+    /// Returns the number of samples up to the newest that are missing here. Readers that received
+    /// samples from an earlier gateway use this number to count their losses since then.
     #[must_use]
     pub fn not_here(&self) -> u64 {
         self.before.saturating_add(self.lost)

@@ -3,8 +3,8 @@
 //! `docs/protocols/network.md`, section 3. No thread, no network, no clock: received messages and
 //! the time are arguments; requests to send are results.
 //!
-//! Announcements and answers may arrive late, twice, in any order, or not at all. In the end,
-//! exactly the living publishers have remote publishers.
+//! Announcements and answers may arrive late, twice, in any order, or not at all. In the end, each
+//! living publisher has a remote publisher, and no other publisher has one.
 
 mod places;
 
@@ -29,8 +29,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const REFUSED: Duration = Duration::from_secs(5);
 /// Maximum number of remembered topics of a host that are not received here.
 const MAX_OTHERS: usize = 256;
-/// Maximum number of topics compared in all, and of topics that no host sends. Longer names are not
-/// compared.
+/// Maximum number of compared topics of other hosts, and of compared topics of this host that no
+/// host sends. Names longer than `LONGEST_COMPARED` are not compared.
 const MAX_COMPARED: [usize; 2] = [1_024, 64];
 const LONGEST_COMPARED: usize = 64;
 /// Shortest pause between list requests that samples of an unknown publisher cause.
@@ -42,9 +42,10 @@ pub enum Fate {
     There,
     /// It has ended.
     Ended {
-        /// Number of samples written in all.
+        /// Number of samples that it has written in all.
         last: u64,
-        /// First of them that was sent to this host. `None`: its gateway does not know.
+        /// First sample that was sent to this host. `None`: the publisher's gateway does not know
+        /// it.
         first: Option<u64>,
     },
     /// The number of its samples is unknown.
@@ -55,7 +56,7 @@ pub enum Fate {
 pub trait RemotePublishers {
     /// A remote publisher.
     type RemotePublisher;
-    /// Creates one.
+    /// Creates a remote publisher.
     ///
     /// # Errors
     /// Reason why that is not possible.
@@ -67,16 +68,17 @@ pub trait RemotePublishers {
         topic: &TopicName,
         offer: &Offer,
     ) -> Result<Self::RemotePublisher, String>;
-    /// Continues one for the new gateway of its publisher's host.
+    /// Continues a remote publisher for the new gateway of its publisher's host.
     fn goes_on(
         &mut self,
         remote_publisher: &Self::RemotePublisher,
         from: &HostId,
         clock: &Arc<Mutex<ClockEstimate>>,
     );
-    /// Notes the state of its publisher. Returns false if it is busy: call again soon.
+    /// Passes the state of its publisher to a remote publisher. Returns false if the remote
+    /// publisher is busy: call again soon.
     fn fate(&mut self, remote_publisher: &Self::RemotePublisher, fate: Fate) -> bool;
-    /// Ends one.
+    /// Ends a remote publisher.
     fn close(&mut self, id: EndpointId, remote_publisher: Self::RemotePublisher);
     /// Writes a line to the log.
     fn log(&mut self, line: String);
@@ -88,9 +90,9 @@ pub struct Host {
     pub alive: bool,
     /// Time of its last arrival or departure.
     pub changed: MonotonicNs,
-    /// Number of its returns.
+    /// Number of times that it has come back after an outage.
     pub outages: u64,
-    /// Time that it was gone before its last return.
+    /// Total duration of these outages.
     pub outage: Duration,
     /// Time of the newest answered time request since it arrived. It was reachable then.
     answered: Option<MonotonicNs>,
@@ -98,8 +100,8 @@ pub struct Host {
     met: bool,
     /// Its clock.
     pub clock: Arc<Mutex<ClockEstimate>>,
-    /// Number of changes of its lists, up to the last one received without a gap. `None`: not
-    /// requested yet.
+    /// Number of changes of its lists, up to the last change received without a gap. `None`: not
+    /// known since its last arrival or departure.
     change: Option<u64>,
     listings: BTreeMap<TopicName, Listing>,
     /// Topics that it sends and this host does not receive.
@@ -136,9 +138,10 @@ struct Listing {
 }
 
 impl Host {
-    /// Returns the time since which it is present or gone. Zenoh reports a silent host only after
-    /// its lease. If this process was stopped, Zenoh reports departures and arrivals together. So a
-    /// host is gone since its last answer. If it never answered, it is gone since the report.
+    /// Returns the time since which the host is present or gone. Zenoh reports a silent host only
+    /// after its lease. If this process was stopped, Zenoh reports departures and arrivals
+    /// together. So a departed host counts as gone since its last answer, or, if it never answered,
+    /// since the report.
     pub fn since(&self) -> MonotonicNs {
         if self.alive { self.changed } else { self.answered.unwrap_or(self.changed) }
     }
@@ -200,7 +203,7 @@ pub struct Directory<I> {
     hosts: BTreeMap<HostId, Host>,
     publishers: BTreeMap<EndpointId, Publisher<I>>,
     questions: u64,
-    /// A place became free: entries refused for lack of space may fit now.
+    /// A place became free: publishers that were refused for lack of space may fit now.
     room: bool,
 }
 
@@ -330,9 +333,9 @@ impl<I> Directory<I> {
         self.hosts.values().any(|h| h.alive && h.others.contains(topic))
     }
 
-    /// Returns the topics of these that no host sends, each with a topic of a similar name that a
-    /// host sends and that is not in `carried`: one of the two may be misspelt. The time grows with
-    /// the product of both numbers, and is bounded.
+    /// Returns the topics of this host that no host sends, each with a topic of a similar name that
+    /// a host sends and that is not in `carried`: one of the two names may be misspelt. The time
+    /// grows with the product of both numbers of topics, and is bounded.
     pub fn similar(&self, carried: &BTreeSet<TopicName>) -> BTreeMap<TopicName, TopicName> {
         let short = |t: &&TopicName| t.as_str().len() <= LONGEST_COMPARED;
         let others = self

@@ -415,7 +415,7 @@ fn a_topic_that_no_host_sends_is_compared_with_topics_not_received_here() {
     assert!(directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
     directory.host_is(&a, false, now).unwrap();
     assert!(!directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
-    // Of a host with too many names, not all are accepted.
+    // If a host announces too many names, only a part of them is accepted.
     (0..MAX_OTHERS * 2)
         .for_each(|n| directory.topic_is(&a, &topic(&format!("x{n}")), true, now).unwrap());
     assert_eq!(directory.hosts()[&a].others.len(), MAX_OTHERS);

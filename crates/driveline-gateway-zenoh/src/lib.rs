@@ -5,7 +5,8 @@
 //! does. The protocol between two gateways is in `docs/protocols/network.md`. Without the feature
 //! `engine`, this crate has only the parts that need no Zenoh.
 //!
-//! Other crates have graph files (`driveline-runtime`) and ROS 2 (`driveline-gateway-ros2`).
+//! Not here: graph files (`driveline-graph`, and `driveline-gateway` for the section `network:`),
+//! and ROS 2 (`driveline-gateway-ros2`).
 
 pub mod arrival;
 pub mod clock;

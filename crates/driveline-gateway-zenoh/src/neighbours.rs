@@ -4,8 +4,8 @@
 //!
 //! Zenoh reconnects to endpoints under `connect`. It also connects to hosts that multicast or a
 //! third host reports. If two hosts met in this way and lose only their own connection, no host
-//! reports them again. So the end that had connected reconnects, to the same address. Both ends may
-//! have connected, because each was reported to the other at once. Then only one of them
+//! reports them again. So the host that made the connection reconnects, to the same address. Both
+//! hosts may have connected, because each was reported to the other at once. Then only one of them
 //! reconnects: Zenoh keeps both of two simultaneous connections.
 
 use driveline_types::MonotonicNs;
@@ -21,15 +21,15 @@ pub const AGAIN_EVERY: Duration = Duration::from_millis(200);
 /// domain. It may belong to another domain, and this host would not notice its restart.
 pub const STRANGER_FOR: Duration = Duration::from_secs(60);
 
-/// Time during which only the end that had connected reconnects, and only to the last address. An
-/// attempt to a reported address would delay that attempt, and two simultaneous attempts make two
-/// connections.
+/// Time during which only the host that made the connection reconnects, and only to the last
+/// address. An attempt to a reported address would delay the attempt to the last one, and two
+/// simultaneous attempts make two connections.
 const SOUGHT_FOR: Duration = Duration::from_secs(30);
-/// A connection that the other host made and that ends this soon was dropped by that host, because
+/// If a connection that the other host made ends this soon, the other host has dropped it, because
 /// it had another connection at that moment. Such a host is not expected to reconnect.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
-/// State of the gateway at the other end of an ended connection.
+/// State of the gateway on the other side of a lost connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// A host of this domain, or a former one.
@@ -40,7 +40,7 @@ pub enum Standing {
     Stranger,
 }
 
-/// End that has made a connection.
+/// Host that has made a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
     /// This host, to this address.
@@ -76,7 +76,7 @@ impl Neighbours {
         Self { me, all: BTreeMap::new() }
     }
 
-    /// Notes a new connection, and the end that made it.
+    /// Notes a new connection, and the host that made it.
     pub fn connected(&mut self, start: u64, made: Made, now: MonotonicNs) {
         let neighbour = self.all.entry(start).or_default();
         match made {
@@ -86,8 +86,8 @@ impl Neighbours {
         (neighbour.lost, neighbour.awaited) = (None, None);
     }
 
-    /// Returns true if the connection was lost so recently that one end still reconnects to the
-    /// last address, not to a reported one.
+    /// Returns true if the connection was lost so recently that one of the two hosts still
+    /// reconnects to the last address, not to a reported one.
     pub fn is_sought(&self, start: u64, now: MonotonicNs) -> bool {
         self.all
             .get(&start)
@@ -95,7 +95,7 @@ impl Neighbours {
             .is_some_and(|since| now.since(since) < SOUGHT_FOR)
     }
 
-    /// Notes that a connection exists, made by either end.
+    /// Notes that a connection exists, made by either host.
     pub fn is_connected(&mut self, start: u64) {
         if let Some(neighbour) = self.all.get_mut(&start) {
             (neighbour.lost, neighbour.awaited) = (None, None);
@@ -112,7 +112,7 @@ impl Neighbours {
     /// Notes that no connection to a host remains.
     pub fn lost(&mut self, start: u64, now: MonotonicNs) {
         match self.all.get_mut(&start) {
-            // If both know the other's address, the host with the lower number reconnects.
+            // If both hosts know each other's address, the host with the lower number reconnects.
             Some(n) if n.at.is_some() && (n.calls.is_none() || self.me < start) => {
                 n.lost = Some(now)
             }

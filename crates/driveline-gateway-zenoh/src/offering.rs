@@ -10,12 +10,12 @@ use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Time for which a departed publisher stays on offer, so that its last samples can be fetched.
-/// After that it stays while some of them are in flight.
+/// Time for which a departed publisher stays in the list, so that its last samples can be fetched.
+/// After that, it stays while some of its samples are in flight.
 const LINGERS: Duration = Duration::from_millis(300);
 const LINGERS_LONGEST: Duration = Duration::from_secs(10);
-/// Time for which the last number of a publisher is announced. Hosts that lose this one keep its
-/// place for a minute.
+/// Time for which the last number of a publisher is announced. A host that has lost the connection
+/// to this host waits a minute for its return.
 const ANNOUNCED: Duration = Duration::from_secs(120);
 
 /// See the module.

@@ -2,11 +2,11 @@
 //! Finds hosts that others reach and this one does not: `docs/protocols/network-faults.md`, "Hosts
 //! that others know". No thread, no network, no clock.
 //!
-//! When a host connects to another one, Zenoh reports it once to the hosts that are connected
-//! there, and these to it. Each of them tries to connect once. So each gateway also asks the hosts
-//! that it hears: which hosts do they hear, and at which addresses? It tries each address once per
-//! answer, one after the other. The answering hosts take turns, so that a host with many wrong
-//! addresses does not delay the others.
+//! When a host connects to another one, Zenoh reports it once to the hosts that are already
+//! connected to that one, and reports these hosts to it. Each of them tries to connect once. So
+//! each gateway also asks the hosts that it hears: which hosts do they hear, and at which
+//! addresses? The gateway tries each address once per answer, one after the other. The answering
+//! hosts take turns, so that a host with many wrong addresses does not delay the others.
 
 use crate::wire::{HostId, KnownHosts, place};
 use driveline_types::MonotonicNs;
@@ -22,7 +22,7 @@ pub const ATTEMPT_EVERY: Duration = Duration::from_millis(125);
 /// other one tries after this time, in case only it can connect. Zenoh would keep both connections
 /// of two simultaneous attempts.
 const YIELDS_FOR: Duration = Duration::from_secs(20);
-/// Time of reports and failed attempts before a host is logged as not reached.
+/// A host is logged as not reached if it is reported, and attempts fail, for this long.
 const LOGGED_AFTER: Duration = Duration::from_secs(10);
 /// Maximum number of hosts logged as not reached: there are no more in a domain.
 const MAX_UNREACHED: usize = 64;
@@ -146,8 +146,8 @@ impl PeerDiscovery {
         }
     }
 
-    /// Handles an answer of `by`. Those of its hosts that this host does not hear take the place of
-    /// those in its previous answer.
+    /// Handles an answer of the host `by`. The hosts in it that this host does not hear replace
+    /// those of the previous answer of `by`.
     pub fn answered(&mut self, by: &HostId, answer: KnownHosts, now: MonotonicNs) {
         let mut reported = VecDeque::new();
         for (host, listens) in answer.hears {
@@ -192,8 +192,8 @@ impl PeerDiscovery {
         known.untried = reported;
     }
 
-    /// Returns the address to try now, if any, of hosts that `is_free` permits; and the time of the
-    /// next check, `None` if no address remains to be tried.
+    /// Returns the address to try now, if there is one, of a host that `is_free` permits. Also
+    /// returns the time of the next check; `None` if no address remains to be tried.
     pub fn attempt(
         &mut self,
         now: MonotonicNs,
@@ -263,8 +263,8 @@ impl PeerDiscovery {
     }
 }
 
-/// Returns true if the second of two hosts may try now: for a part of each period that is long
-/// enough for an answer from each host.
+/// Returns true if the host that yields to the other one may try now. It may try at the start of
+/// each period of [`YIELDS_FOR`], for long enough that each host answers once.
 fn is_own_turn(reported_for: Duration) -> bool {
     reported_for >= YIELDS_FOR
         && reported_for.as_nanos() % YIELDS_FOR.as_nanos() < (ASK_EVERY + ASK_EVERY / 5).as_nanos()

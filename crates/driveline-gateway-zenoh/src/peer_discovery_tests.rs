@@ -90,7 +90,7 @@ fn two_hosts_that_a_third_hears_are_reported_until_they_are_present() {
     }
     b.due([&host(1), &host(3)].into_iter(), at(17));
     assert_eq!(asks(&mut b, &a, 17), [0; 0]);
-    // It has gone from here, but not from there.
+    // Host 3 has departed for `b`, but not for `a`, which still reports it.
     b.due([&host(1)].into_iter(), at(18));
     for (s, is_news) in [(18, false), (23, false), (28, true)] {
         b.answered(&host(1), a.answer(), at(s));

@@ -17,7 +17,8 @@ pub const ASK_OTHERS_EVERY: Duration = Duration::from_secs(2);
 /// Time without an answer after which a host counts as silent. A host that dies or stops is gone
 /// after its lease: 2 s, or 10 s behind routers with Zenoh's own settings.
 pub const SILENT_AFTER: Duration = Duration::from_secs(20);
-/// Minimum number of unanswered requests as well: this gateway may have been stopped itself.
+/// Minimum number of unanswered requests to a silent host. The time alone proves nothing: this
+/// gateway may have been stopped itself.
 const SILENT_TO: u32 = 10;
 
 /// State of one host.
@@ -43,9 +44,9 @@ impl Host {
 #[derive(Debug, Default)]
 pub struct Probing {
     hosts: BTreeMap<HostId, Host>,
-    /// Names of hosts for which the gateway was restarted without success. Names, because a host
-    /// that gets no answer from this one restarts too, and then has another id. Otherwise two hosts
-    /// that cannot reach each other would restart forever.
+    /// Names of hosts for which the gateway was restarted without success. Names are kept and not
+    /// ids, because a host that gets no answer from this one restarts too, and then has another id.
+    /// With ids, two hosts that cannot reach each other would restart forever.
     tried: BTreeSet<String>,
 }
 
@@ -56,8 +57,8 @@ impl Probing {
         Self { hosts: BTreeMap::new(), tried }
     }
 
-    /// Returns the hosts to ask now, of those present with their arrival and period, and the time
-    /// of the next check. Absent hosts are forgotten.
+    /// Returns the hosts to ask now, and the time of the next check. `there`: the present hosts,
+    /// each with its arrival and the period of its requests. Absent hosts are forgotten.
     pub fn due<'a>(
         &mut self,
         there: impl Iterator<Item = (&'a HostId, MonotonicNs, Duration)>,
@@ -104,8 +105,8 @@ impl Probing {
     }
 
     /// Returns a present host that does not answer and for which the gateway was not restarted yet.
-    /// `None` if another start of the same host may answer: then Zenoh still reports a departed
-    /// gateway.
+    /// A host does not count as silent if another start of it may answer: then Zenoh still reports
+    /// a departed gateway.
     #[must_use]
     pub fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
         // A host with invented names can cause only a limited number of restarts.

@@ -101,7 +101,7 @@ fn the_gateway_restarts_for_a_host_until_that_did_not_help() {
     assert_eq!(first.silent(), Some(&id));
 
     let mut anew = Time::new(first.probing.tried(first.now));
-    // That host has received no answer either, and has restarted.
+    // The other host has received no answer either, and has restarted.
     let reconnect = host("roof", 2);
     for id in [&id, &reconnect] {
         anew.passes(&[id], ms(0), 2 * LONG, &[]);

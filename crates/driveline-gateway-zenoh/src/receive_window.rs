@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accepts and orders the samples of one route: the receiving end of `window`.
+//! Accepts and orders the samples of one route. It is the receiver's counterpart of `window`:
 //! `docs/protocols/network.md`, section 5. No thread, no clock.
 
 use crate::window::{MAX_IN_FLIGHT, MAX_WINDOW_BYTES};

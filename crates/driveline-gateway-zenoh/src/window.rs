@@ -26,13 +26,14 @@ const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
 
 /// First pause before a sample is sent again that the receiver does not accept yet. It doubles.
 const NOT_YET_FIRST: Duration = Duration::from_millis(10);
-/// Maximum of that pause.
+/// Maximum pause before a sample is sent again.
 const NOT_YET_LONGEST: Duration = Duration::from_secs(1);
 
-/// Time after the last hand-over or acknowledgement when a nudge follows the samples in flight. It
-/// is never shorter than a round trip. The pauses between nudges double.
+/// Time from the last hand-over or acknowledgement to the first nudge, a small message that follows
+/// the samples in flight. The time is never shorter than a round trip. The pauses between nudges
+/// double.
 const NUDGE_FIRST: Duration = Duration::from_millis(4);
-/// Maximum number of nudges. Together they last at least a quarter of a second, in which TCP
+/// Maximum number of nudges. Their pauses add up to at least a quarter of a second, in which TCP
 /// detects a loss by itself.
 const MAX_NUDGES: u32 = 6;
 
@@ -116,7 +117,7 @@ struct Nudge {
 /// Position of the last rewind.
 #[derive(Clone, Copy, Debug)]
 struct Rewind {
-    /// Number of the next sample; all after it follow.
+    /// Number of the next sample to send again. All samples after it follow.
     next: u64,
     /// Earliest time to send it.
     at: MonotonicNs,
@@ -189,8 +190,8 @@ impl Window {
         self.flying.is_empty() || open && self.flying.len() < self.most && self.bytes < self.full_at
     }
 
-    /// Adds a sample that is about to be sent. `alone`: none follows before its acknowledgement, so
-    /// that it can be repeated.
+    /// Adds a sample that is about to be sent. `alone`: no other sample follows before the
+    /// acknowledgement of this one, so that this one can be repeated.
     pub fn send(&mut self, len: usize, alone: bool, now: MonotonicNs) -> Place {
         self.last += 1;
         self.bytes += len;
@@ -240,9 +241,9 @@ impl Window {
             + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
     }
 
-    /// Returns true if the sample travels with samples longer than `than`: it is that long, or an
-    /// earlier one in flight is. A sample that overtook a long one would count as its successor.
-    /// The long one may have arrived since.
+    /// Returns true if the sample must travel with samples longer than `than`: it is longer itself,
+    /// or follows a longer one in flight. If it overtook a longer sample, it would count as the
+    /// successor of that one. This also holds if the longer sample has arrived since.
     pub fn goes_with_long(&mut self, number: u64, than: usize) -> bool {
         let mut with_long = false;
         if let Some(at) = self.flying.iter().position(|f| f.number == number) {
@@ -286,7 +287,7 @@ impl Window {
             return false;
         }
         if self.flying.front().is_none_or(|f| f.number != ack.number) {
-            // It is decided after the samples before it have been published.
+            // The receiver decides on this sample after the samples before it have been published.
             self.not_yet(ack, now);
             return false;
         }
@@ -368,7 +369,7 @@ impl Window {
                     .rewind
                     .map(|rewind| Rewind { next: rewind.next.max(first.number), ..rewind });
                 if self.reliable {
-                    // It may have waited for the samples before it.
+                    // The oldest sample may have waited for the acknowledged ones.
                     first.until = first.until.max(patience);
                 }
             }
@@ -386,8 +387,9 @@ impl Window {
         }
     }
 
-    /// Returns the time to send a small message after the samples in flight, which lets TCP detect
-    /// a lost end. `None`: nothing is in flight, or enough were sent.
+    /// Returns the time to send a nudge after the samples in flight. The nudge lets TCP detect that
+    /// the last packets before it were lost. `None`: nothing is in flight, or enough nudges were
+    /// sent.
     #[must_use]
     pub fn nudge_at(&self) -> Option<MonotonicNs> {
         (!self.flying.is_empty() && self.nudge.sent < MAX_NUDGES).then_some(self.nudge.at)

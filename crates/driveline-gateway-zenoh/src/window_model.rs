@@ -54,8 +54,8 @@ enum Step {
     Wait(u64),
 }
 
-/// Receiver of the route. Each part is in one place, so that this test can be tested by breaking
-/// it.
+/// Receiver of the route. Each rule of the receiver is in one place, so that breaking the rule
+/// there shows whether the test detects it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Receiver {
     Ours,
@@ -147,7 +147,8 @@ impl World {
         let Some(ack) = self.back.pop_front() else { return };
         let of = self.held.iter().find(|(n, ..)| *n == ack.number).map(|(.., what)| *what);
         match (of, ack.outcome) {
-            // Another part decides if the sample is still awaited.
+            // In the gateway, the route decides whether it still waits for the remote publisher;
+            // here the time does.
             (Some(what), Outcome::NotYet) if !self.now.0.is_multiple_of(7) => {
                 self.stands[what.publisher] = false;
                 assert!(self.window.not_yet(&ack, self.now));
@@ -267,7 +268,7 @@ impl World {
                 self.turn();
             }
             while !self.back.is_empty() {
-                // Refusals are over.
+                // A time that is no multiple of 7, so that no sample is refused.
                 self.now = MonotonicNs(self.now.0 / 7 * 7 + 8);
                 self.acknowledge();
             }

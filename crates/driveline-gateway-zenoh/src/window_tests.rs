@@ -225,7 +225,7 @@ fn samples_after_a_lost_one_are_sent_again_with_it() {
     assert!(!w.has_room(), "nor before one of them is acknowledged");
     assert!(!w.gap(&answer(Outcome::Gap, 2, 0), now), "of what was sent before");
     assert_eq!(resend(&mut w, now), []);
-    // If that does not help, with pauses.
+    // If sending again has not helped, samples are sent again after a pause.
     w.gap(&answer(Outcome::Gap, 2, S), now);
     assert_eq!((resend(&mut w, now), w.deadline()), (vec![], Some(now + NOT_YET_FIRST)));
     assert!(w.acknowledged(&answer(Outcome::Published, 4, 0), now));

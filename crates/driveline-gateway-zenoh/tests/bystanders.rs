@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Effects on other hosts of a host that stops, or whose link falls silent: there must be none.
-//! Each test measures, so they run one after the other.
+//! A host that stops, or whose link falls silent, has no effect on other hosts. Each test measures,
+//! so they run one after the other.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -85,7 +85,8 @@ fn a_host_that_stands_still_delays_no_other() {
     eventually("received by both", || turn().iter().all(|n| *n >= 10));
     let beside_one_that_runs = share("a hundred", &mut turn, &mut |turns| turns >= 100);
     others[1].stand_still(true);
-    // Long before other hosts report the stopped host, until they give it up.
+    // This phase begins long before other hosts report the stopped host, and lasts until they give
+    // it up.
     let beside_one_that_stands = share("known to be gone", &mut turn, &mut |_| {
         a.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("c.") && !h.alive))
     });
@@ -133,8 +134,8 @@ fn over_tls_a_connection_that_ends_with_its_socket_full_ends_in_time_and_delays_
     }
 }
 
-/// With TLS, Zenoh learns of it at once, and would wait for space in that connection with its only
-/// thread.
+/// With TLS, Zenoh notices the end of the connection at once, and its only thread would wait for
+/// space in that connection.
 #[test]
 fn over_tls_a_gateway_that_is_stopped_in_a_large_sample_delays_no_other() {
     next_to_a_host_that_ends(Ends::IsStopped, 20, true, Duration::from_millis(500));
@@ -148,16 +149,16 @@ enum Ends {
     IsStopped,
 }
 
-/// Checks a connection next to one that carries large samples at this bandwidth and ends. The
-/// longest time without a received sample is at most `gap`. The loss of the host is known after the
-/// lease, and before a gateway without answers would restart.
+/// Checks that a connection stays usable while another one, which carries large samples at this
+/// bandwidth, ends. The longest time without a received sample is at most `gap`. The loss of the
+/// host is known after the lease, and before a gateway without answers would restart.
 fn next_to_a_host_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
     /// The lease, and the time for the remaining data.
     const KNOWN_WITHIN: Duration = Duration::from_secs(6);
     const LARGE: usize = 4 << 20;
     const SMALL: usize = 64;
-    // Longer than Zenoh would wait for a socket to be empty. It does not wait if the other end has
-    // closed the socket.
+    // Longer than Zenoh would wait until the socket is empty. Zenoh does not wait if the other host
+    // has closed the socket.
     let afterwards = Duration::from_secs(if matches!(how, Ends::IsStopped) { 3 } else { 11 });
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };
@@ -201,7 +202,7 @@ fn next_to_a_host_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration)
             gaps.heard();
         }
     };
-    // Then the next one is in flight.
+    // When one large sample has arrived, the next one is in flight.
     eventually("a large one has arrived", || {
         turn(&mut gaps);
         seen.take().unwrap().is_some()
@@ -319,7 +320,7 @@ fn next_to_a_silent_host_new_publishers_of_another_are_heard_at_once() {
         );
         all.iter().all(|took| took.is_within_but_for(SOON, MACHINE))
     };
-    // A thread that waits for space does so in each case. A single late case may be due to the
-    // machine.
+    // If a thread waits for space, new publishers are late after every cut. A single late cut may
+    // be due to the machine.
     assert!((0..3).any(|_| cut()), "in none of three cuts was every new publisher heard in time");
 }

@@ -18,8 +18,8 @@ use rig::{Host, Rig, carried, eventually};
 use serde_json::json;
 use std::time::Duration;
 
-/// Returns the other host's clock offset and its error, as soon as they are known: a slow exchange
-/// bounds little.
+/// Returns the other host's clock offset and its error, as soon as the error is less than a second:
+/// after a slow exchange alone, the error is too large.
 fn known(host: &Host) -> Option<(i64, u64)> {
     let report = host.report()?;
     let other = report.hosts.first()?;

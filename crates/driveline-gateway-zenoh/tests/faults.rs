@@ -19,9 +19,9 @@ use rig::{Rig, eventually, publisher_options, subscription_options};
 use std::time::Duration;
 
 /// Creates publishers, waits until each is heard on the other host, and drops them. The gateways'
-/// memory must not grow with them. It is measured repeatedly, after queues, tables and the
-/// allocator have reached their sizes. Memory kept for each publisher shows in every part; growth
-/// of the allocator shows in some.
+/// memory must not grow with the number of publishers. Memory is measured repeatedly, after queues,
+/// tables and the allocator have reached their sizes. Memory kept for each publisher shows in every
+/// measurement; growth of the allocator shows in some.
 fn churn(publishers: u64, most_bytes_each: u64) {
     const PARTS: u64 = 9;
     // Number of publishers at a time.
@@ -82,14 +82,15 @@ fn churn(publishers: u64, most_bytes_each: u64) {
         let kept = grown[grown.len() / 4];
         assert!(kept < most_bytes_each, "the {name} gateway keeps {kept} bytes of each publisher");
     }
-    // The next one still works.
+    // The gateways still carry a new publisher.
     come_and_go(1);
 }
 
 #[test]
 fn ten_thousand_publishers_that_come_and_go_leave_nothing_behind() {
-    // Less than anything kept for a publisher: its id alone has 16 bytes. The first version of the
-    // protocol had a token for each, and kept 800 bytes and more.
+    // Any state kept for a publisher takes more than this: besides its id of 16 bytes, there would
+    // be the entry's own memory. The first version of the protocol had a token for each publisher,
+    // and kept 800 bytes and more.
     churn(10_000, 50);
 }
 
@@ -151,7 +152,7 @@ fn a_gateway_that_starts_again_and_again_costs_the_other_one_little() {
         for _ in 0..20 {
             talk.restart(&mut rig, 0);
         }
-        // State that is kept for its return is dropped after a minute.
+        // State that is kept for the return of earlier starts is dropped after a minute.
         eventually("those before it forgotten", || {
             talk.read();
             rig.b.report().is_some_and(|r| r.hosts.len() == 1)
@@ -164,6 +165,7 @@ fn a_gateway_that_starts_again_and_again_costs_the_other_one_little() {
         "every 20 starts of the other gateway: {memory:?} bytes; the last 60 took {} each",
         grown / 60
     );
-    // Up to 68 kB each were seen, in steps of the allocator, which become rarer over time.
+    // Up to 68 kB for each start were seen. The allocator grows in steps, which become rarer over
+    // time.
     assert!(grown < 60 * 100_000, "{grown} bytes");
 }

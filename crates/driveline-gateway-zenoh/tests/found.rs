@@ -50,8 +50,8 @@ fn one_for_each_pair(net: &Net) {
     eventually("one connection for each pair", || (0..3).all(|host| buffers(net, host).len() == 2));
 }
 
-/// Creates hosts that a switch connects, with the configuration `network`, which gets their
-/// addresses. None is started.
+/// Creates hosts that a switch connects. `network` makes the network configuration of a host from
+/// its name and the addresses of all hosts. No host is started.
 fn at_switch(
     names: &[&str],
     directory: &Path,
@@ -66,8 +66,8 @@ fn at_switch(
     Some((names.iter().enumerate().map(host).collect(), net))
 }
 
-/// Starts hosts that a switch connects, with the configuration `network`, which gets their
-/// addresses. Returns when each has met all others.
+/// Starts hosts that a switch connects. `network` makes the network configuration of a host from
+/// its name and the addresses of all hosts. Returns when each host has met all others.
 fn met(
     names: &[&str],
     directory: &Path,
@@ -168,8 +168,8 @@ fn hosts_that_met_through_a_third_hear_each_other_again_after_only_their_connect
     }
 }
 
-/// One of them listens on networks that the others are not in, too. The third host announces those,
-/// and an attempt at each takes 2 s.
+/// One of the two hosts also listens on networks that the others cannot reach. The third host
+/// announces these addresses too, and an attempt at each takes 2 s.
 #[test]
 fn a_host_with_unreachable_addresses_is_heard_again_as_soon() {
     const NOWHERE: [&str; 3] = ["10.97.0.200", "10.97.0.201", "10.97.0.202"];
@@ -299,7 +299,7 @@ fn hosts_hear_each_other_if_one_names_the_other_whatever_was_down_at_the_start()
     }
 }
 
-/// Only multicast announces them to each other.
+/// The two hosts are announced to each other only by multicast.
 #[test]
 fn hosts_that_know_each_other_by_multicast_alone_hear_each_other_again_in_time() {
     const AWAY: Duration = Duration::from_secs(3);
@@ -318,7 +318,7 @@ fn hosts_that_know_each_other_by_multicast_alone_hear_each_other_again_in_time()
     }
     let mut talk = Talk::new(&rig.a, &rig.b, &speech);
     talk.until_heard(20);
-    // Longer each time: Zenoh itself looks for others less and less often.
+    // The outages become longer, because Zenoh itself looks for others less and less often.
     for times in 1..=if measures() { 3 } else { 1 } {
         for (how, cut) in [
             ("silent", Cable::drop_silently as fn(&Cable, bool) -> bool),

@@ -23,9 +23,9 @@ use std::time::Duration;
 const WAY: Duration = Duration::from_millis(10);
 const TOPIC: &str = "lidar/objects";
 
-/// Checks that a stream of samples of this length is complete and in order, and that the next ones
-/// are sent before the first is acknowledged. The test does not judge the duration: a lost packet
-/// may delay TCP for a second.
+/// Checks that a stream of samples of this length is complete and in order, and that further
+/// samples are sent before the first is acknowledged. The test does not judge the duration: a lost
+/// packet may delay TCP for a second.
 fn stream(len: usize, last: u64, loss_percent: u32) {
     // The publisher waits as long as a test may take.
     let qos = Qos {
@@ -97,7 +97,7 @@ fn reliable_samples_share_a_window_over_a_long_way_that_loses_packets() {
 }
 
 /// Each sample is alone in flight. Its acknowledgement has the priority of the data that fills the
-/// way back. Losing one would cost seconds.
+/// path back. A lost acknowledgement would cost seconds.
 #[test]
 fn acknowledgements_wait_for_space_on_a_full_path() {
     const LARGE: usize = 64 << 10;
@@ -156,8 +156,8 @@ fn acknowledgements_wait_for_space_on_a_full_path() {
     assert!(figures.iter().map(|f| f.unacknowledged).sum::<u64>() <= 1, "{figures:?}");
 }
 
-/// The other host is alive all the time. Received data does not delay the data that it sends, and
-/// it acknowledges received data step by step.
+/// The other host is alive all the time. The data that it receives does not delay the data that it
+/// sends, and it acknowledges received data step by step.
 #[test]
 fn a_sample_that_is_on_its_way_for_longer_than_a_lease_ends_no_connection() {
     ends_no_connection(&|_, endpoint| {

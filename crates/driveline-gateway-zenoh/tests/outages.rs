@@ -70,7 +70,7 @@ fn reliable() -> Speech {
     Speech::small(&Qos { reliability: Reliability::Reliable, max_blocking_ms: 200, ..deep() })
 }
 
-/// Many packets for each sample, so that a cut is in the middle of one; 3 MB/s.
+/// Each sample has many packets, so that a cut is in the middle of a sample; 3 MB/s.
 fn large(reliability: Reliability) -> Speech {
     let qos = Qos { depth: 4, reliability, max_blocking_ms: 200, ..Qos::default() };
     Speech { qos, len: 256 << 10, pause: Duration::from_millis(80) }
@@ -120,11 +120,11 @@ fn out_of_reach(host: &Host) -> Duration {
     Duration::from_millis(report.hosts.iter().map(|h| h.outage_ms).sum())
 }
 
-/// Time for which the remote publishers of a host are kept for its return. It starts a little later
-/// than the cut.
+/// Time for which the remote publishers of a host are kept for its return. This time starts a
+/// little later than the cut.
 const KEPT_MS: u64 = 60_000;
 
-/// The only publisher has one route to one host.
+/// Checks that the only publisher has one route, to one host.
 fn no_dead_routes(rig: &Rig) {
     let sender = rig.a.report().expect("a report");
     assert_eq!(sender.edges.iter().filter(|e| !e.parked).count(), 1, "dead routes: {sender:?}");
@@ -132,7 +132,7 @@ fn no_dead_routes(rig: &Rig) {
     assert_eq!(receiver.inlets.len(), 1, "dead inlets: {receiver:?}");
 }
 
-/// Too short to be noticed, longer than a lease, and much longer.
+/// Outages that are too short to be noticed, longer than a lease, and much longer.
 const SHORT_MS: [u64; 3] = [300, 3_000, 15_000];
 
 #[test]
@@ -162,7 +162,7 @@ fn an_outage_in_the_middle_of_large_samples_costs_what_is_counted() {
     }
 }
 
-/// With this, the kernel breaks a connection whose packets are not acknowledged within a lease,
+/// Over TLS too, the kernel breaks a connection whose packets are not acknowledged within a lease,
 /// whatever Zenoh does.
 #[test]
 fn over_tls_a_link_that_was_away_carries_samples_again_in_time() {
@@ -189,7 +189,7 @@ fn outages_of_about_a_lease_are_over_in_time() {
     }
 }
 
-/// Tests both at the same time, in networks of their own: a minute passes without work.
+/// Tests both kinds of cuts at the same time, in networks of their own, because both mostly wait.
 fn outages_of(ms: u64) {
     let _alone = alone();
     std::thread::scope(|scope| {

@@ -177,6 +177,6 @@ fn a_publisher_left_out_delays_no_other() {
         (PLACES as u64, left_out.len() as u64),
         "{figures:?}"
     );
-    // Ten seconds of repetitions would have shown.
+    // Repetitions over ten seconds would show here.
     assert!(figures.sent_again <= left_out.len() as u64, "{figures:?}");
 }

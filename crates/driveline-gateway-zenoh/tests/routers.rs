@@ -23,8 +23,9 @@ use std::time::{Duration, Instant};
 /// Length of the longest sample, in bytes.
 const LEN: u64 = 64;
 
-/// Creates a router as in the example. It has one network at the first of these cables, and one at
-/// each other cable. It connects to some of the other routers there.
+/// Creates a router as in `examples/router`. It listens at its ends of the cables `networks` and
+/// `routers`, and connects to the routers at the ends `connects`. The first network takes the place
+/// of the example's `eth0`.
 fn router(
     directory: &Path,
     name: &str,
@@ -203,7 +204,8 @@ fn when_a_router_in_a_ring_dies_samples_go_the_other_way_round() {
     talk.until_heard(50);
     for n in [0, 1] {
         between[n].kill_gateway();
-        // A repair follows from earlier samples.
+        // Only samples published from now on count: earlier ones may have passed the router before
+        // it was killed.
         talk.recovers_within(RECOVERY, &talk.now(), "a router of the ring killed");
         between[n].start();
         whole(&between);

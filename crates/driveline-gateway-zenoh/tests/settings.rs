@@ -131,8 +131,8 @@ fn no_more_samples_go_than_the_rate_permits_and_they_are_the_newest() {
     (1..=60).for_each(|number| say(&mut publisher, number));
     let published = began.elapsed();
     heard.until(&mut subscription, 60);
-    // Samples before the burst is over, its first and its last one. Without the limit there would
-    // be sixty.
+    // Permitted samples: those of the rate during the burst, and the first and the last sample of
+    // the burst. Without the limit there would be sixty samples.
     let permitted = published.as_secs_f64() * HZ + 3.0;
     assert!(
         (heard.numbers.len() as f64) < permitted,
@@ -192,7 +192,7 @@ fn a_sample_goes_over_the_network_once_however_many_read_it_there() {
 fn samples_from_the_network_are_not_sent_on() {
     let rig = Rig::new(&small(), &deep());
     let (_publisher, mut subscription) = pair(&rig, &deep());
-    // As a gateway to another network would publish it here.
+    // The sample is published as a gateway to another network would publish it here.
     let config =
         ParticipantConfig { domain_dir: Some(rig.a.domain_dir().to_owned()), name: "other".into() };
     let participant = Participant::open(config).unwrap();
@@ -262,7 +262,7 @@ fn a_gateway_inside_another_process_carries_what_that_process_publishes() {
         gateway.report().edges.first().is_some_and(|e| e.figures.delivered == 100)
     });
     assert_eq!(gateway.report().pid, std::process::id());
-    // Its end is announced, as that of a process.
+    // The end of the gateway is announced, as when a gateway's process ends.
     drop(gateway);
     eventually("gone", || outside.report().is_some_and(|r| r.hosts.iter().all(|h| !h.alive)));
 }
@@ -625,7 +625,7 @@ fn a_host_that_finds_no_other_logs_it_once() {
         });
         Gateway::start(serde_json::from_value(config).unwrap()).unwrap()
     };
-    // Started first, so that it has had as long as the others.
+    // Started first, so that this gateway has had at least as much time as the others.
     let silent = start("{}", "silent");
     let (waits, calls) = (
         start(r#"{ "listen": ["tcp/127.0.0.1:0"] }"#, "waits"),
@@ -646,7 +646,7 @@ fn a_host_that_finds_no_other_logs_it_once() {
             text.extend(gateway.take_notices());
             !text.is_empty()
         });
-        // It checks again before it answers.
+        // The gateway checks again before it answers.
         assert!(!gateway.report().stale);
         text.extend(gateway.take_notices());
         assert_eq!(

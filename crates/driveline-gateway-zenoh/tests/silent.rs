@@ -60,7 +60,8 @@ fn the_gateway_restarts_for_a_present_host_that_answers_nothing() {
     );
     let anew = of(&there.lock().unwrap());
 
-    // It asks the same host, which was not the reason if it answers now.
+    // The new gateway asks the same host. If the host answers now, the host itself was not the
+    // reason for its silence.
     drop(stranger);
     let _again = meeting.offer(Vec::new());
     eventually("answered", || {
@@ -117,7 +118,7 @@ fn a_restarted_gateway_publishes_nothing_that_still_waited_for_a_reader() {
         };
         meeting.session.put(&key, vec![0; 8]).attachment(head.encode()).wait().unwrap();
     }
-    // The sample after the last one that fits waits.
+    // More samples arrive than fit. The first sample that does not fit waits for the reader.
     eventually("published", || {
         // time: one of several waits, which `eventually` ends
         subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap()
@@ -126,7 +127,7 @@ fn a_restarted_gateway_publishes_nothing_that_still_waited_for_a_reader() {
     eventually("restarted", || {
         meeting.host.report().is_some_and(|r| !r.stale && r.host != meeting.gateway.to_string())
     });
-    // It has checked everything when it has answered twice.
+    // The gateway has checked everything when it has answered twice.
     for _ in 0..2 {
         let report = meeting.host.report().unwrap();
         assert_eq!(
@@ -176,7 +177,7 @@ fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_ask
     let mut topic = carried(TOPIC, true, false, LEN as u64, &qos);
     topic["hosts"] = 1.into();
     let meeting = Meeting::of(&topic);
-    // It acknowledges each sample, and reads no further until the test allows it.
+    // The stranger acknowledges each sample, and reads no further until the test allows it.
     let arrived = Arc::new(AtomicU32::new(0));
     let of_callback = arrived.clone();
     let (go_on, may_go_on) = std::sync::mpsc::sync_channel::<()>(0);

@@ -25,7 +25,8 @@ const SMALL: usize = 64;
 const MBIT: u32 = 10;
 /// A large sample alone on the link: 3.4 s, and its overhead.
 const TRANSMISSION: Duration = Duration::from_millis(3_600);
-/// Less and more than a lease: one end may have closed the connection when the other hears again.
+/// Less and more than a lease: when the link is back, one of the two hosts may have closed the
+/// connection.
 const AWAY_MS: [u64; 2] = [1_600, 2_200];
 /// Longest time without a sample on another connection of the same host.
 const GAP: Duration = Duration::from_millis(500);
@@ -116,7 +117,7 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
                 until(&camera, &command)
             });
         };
-        // Then the next large sample is in flight.
+        // When a new sample has arrived, the next large sample is in flight.
         let since = MonotonicNs::now();
         turn(&mut |camera, command| camera.newest > since && command.newest > since);
         let end = Instant::now() + Duration::from_millis(400);

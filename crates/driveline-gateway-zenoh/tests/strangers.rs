@@ -107,7 +107,7 @@ fn reliable_samples_are_repeated_for_a_host_that_does_not_know_their_publisher_y
             [(0, false), (0, true), (0, true), (0, true)]
         );
     }
-    // After a sample that may be lost, the next one is newer.
+    // On a best-effort topic, the gateway does not repeat the sample: it sends a newer one next.
     let (heads, figures) =
         sent_to_a_peer_that_accepts_later(mark(Reliability::BestEffort, Durability::Volatile), 3);
     assert_eq!(
@@ -171,7 +171,8 @@ fn reliable_samples_in_flight_are_limited_by_the_receiver() {
             };
             meeting.session.put(meeting.keys.key(&key), ack.encode().to_vec()).wait().unwrap();
         };
-        // Without the repetitions after its time-out.
+        // Returns the newest copy of a sample: the gateway may have repeated the sample after its
+        // time-out.
         let last_of = |number: u64| {
             let mut found = None;
             eventually("sent", || {
@@ -183,7 +184,8 @@ fn reliable_samples_in_flight_are_limited_by_the_receiver() {
         eventually("the first one", || !heads.lock().unwrap().is_empty());
         let first = heads.lock().unwrap()[0].number;
         answer(Outcome::Published, &last_of(first), first);
-        // As many as permitted, and all of them again if the first one is missing.
+        // As many samples as permitted are in flight. All of them are sent again if the first one
+        // is missing.
         let wave: Vec<_> = (1..=in_flight).map(|n| last_of(first + n)).collect();
         assert_eq!(
             wave.iter().map(|h| u64::from(h.place)).collect::<Vec<_>>(),
@@ -272,7 +274,7 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
     eventually("the clock is known", || {
         meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some()))
     });
-    // The send times of their samples distinguish the answers.
+    // Each sample has its own send time, which shows to which sample an answer belongs.
     let mut sent = 0;
     let mut send = |number: u64, place| {
         sent += 1;
@@ -617,8 +619,8 @@ fn a_topic_requested_again_at_once_is_sent_again_at_once() {
         eventually("sent again", || !heads.lock().unwrap().is_empty());
         took.push(before.elapsed());
     }
-    // With only its time-out, this takes 2 s. The sender's own repetition may have come just
-    // before.
+    // If the gateway sent again only after the time-out, this would take 2 s. The repetition after
+    // the time-out may by chance have come just before.
     took.sort();
     assert!(took[17] < Duration::from_secs(1), "{took:?}");
 }
@@ -643,7 +645,8 @@ fn a_late_acknowledgement_means_nothing_to_the_edge_that_follows_under_the_same_
     let mut came = |what: &str, of: &dyn Fn(&[SampleHead]) -> Option<SampleHead>| {
         let mut found = None;
         eventually(what, || {
-            // A sample without acknowledgement may make it wait; a later loan is not needed.
+            // While a sample is not acknowledged, the publisher may have to wait, and there is no
+            // loan. A further sample is not needed then.
             if let Ok(loan) = publisher.loan(8) {
                 let _ = publisher.publish(loan);
             }
@@ -659,7 +662,8 @@ fn a_late_acknowledgement_means_nothing_to_the_edge_that_follows_under_the_same_
     let edge = || meeting.host.report().and_then(|r| r.edges.into_iter().next());
     eventually("another edge", || edge().is_some_and(|e| e.qos == "rv" && !e.parked));
     let seen = heads.lock().unwrap().len();
-    // Only reliable samples are sent again; the first route may just have been sending.
+    // Only reliable samples are sent again. A sample of the first route may still have arrived
+    // after `seen`.
     let new = came("the second edge sends again", &|heads| {
         heads[seen..].iter().find(|head| head.sent_again).cloned()
     });
@@ -709,7 +713,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
         .session
         .declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone())))
         .callback(|query| {
-            // It never announces the change.
+            // Reports a change of the list that the stranger never announces.
             let time =
                 Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
             let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
@@ -729,7 +733,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
         meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some()))
     });
     assert_eq!(meeting.send(&answers, offered, 1, 1), Outcome::Published);
-    // More than once, if this process was slow to answer.
+    // The list was requested more than once if this process was slow to answer.
     let before = *asked.lock().unwrap();
 
     // The second host is not in the list, and no message announces the change.

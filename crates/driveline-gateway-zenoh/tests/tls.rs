@@ -311,7 +311,7 @@ fn a_host_speaks_for_no_other() {
     eventually("connected", || {
         [&rig.a, &rig.b].iter().all(|host| host.report().is_some_and(|r| r.network.peers == 1))
     });
-    // It hears which hosts are present.
+    // The host hears which other hosts are present.
     eventually("the roof is known", || {
         rig.b.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("roof.")))
     });

@@ -123,7 +123,7 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
     const ARRIVE: u64 = 4;
     /// Time between two samples: that of a camera.
     const PERIOD: Duration = Duration::from_millis(20);
-    /// Number of bytes that the kernel keeps sent and unacknowledged.
+    /// Number of sent but unacknowledged bytes that the kernel keeps.
     const WINDOW: f64 = 65_536.0;
     let qos = Qos { checksum: true, ..Qos::default() };
     let Some(rig) = rig(&[Carried::from_a("camera", LEN as u64)], &qos) else { return };
@@ -152,8 +152,9 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
         }
         (received, missed, first, last, Duration::from_nanos(oldest_ns.max(0).cast_unsigned()))
     };
-    // A third of a second for each sample: forty would take 13 s, and the last one in a queue would
-    // be as old. Over a long path, at most a window is carried in each round trip.
+    // The link carries a sample in a third of a second. In a queue, forty samples would take 13 s,
+    // and the last one would be as old. Over a long path, at most one window is carried in each
+    // round trip.
     let by_link = LEN as f64 * 8.0 / (f64::from(MBIT) * 1e6);
     let by_window = LEN as f64 / WINDOW * 2.0 * way.as_secs_f64();
     let one = Duration::from_secs_f64(by_link.max(by_window));
@@ -174,7 +175,7 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
             std::thread::sleep(PERIOD);
             let (received, .., age) = read();
             if received - before > arrived {
-                // It was in flight since the previous one arrived.
+                // The sample was in flight since the previous one arrived.
                 let took = Took {
                     time: age,
                     ..std::mem::replace(&mut since_the_one_before, Stopwatch::start()).read()
@@ -190,8 +191,8 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
         eventually("received the newest", || read().3 == all);
         let (received, missed, first, ..) = read();
         assert_eq!(received + missed + first - 1, all, "each was received or counted");
-        // The number that fits into this time, the one in flight and the newest: none waited in a
-        // queue.
+        // The samples that fit into this time, the sample in flight and the newest sample: no
+        // sample waited in a queue.
         let (received, most) = (received - before, (published.as_secs_f64() / by_link) as u64 + 3);
         assert!(
             !(limited && measures()) || received <= most,
@@ -248,7 +249,7 @@ fn sending_large_reliable_samples_copies_nothing() {
 fn copies_nothing(qos: &Qos) {
     const LEN: usize = 8 << 20;
     let rig = Rig::new(&[Carried::from_a("camera", LEN as u64)], qos);
-    // Most of a second for each sample, so that held memory shows.
+    // Each sample takes most of a second, so that held memory shows.
     if !rig.limit(100, "memory while a sample is on its way") {
         return;
     }
@@ -286,7 +287,7 @@ fn both_directions_of_one_topic_make_no_loop() {
         hosts.map(|h| h.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap());
     let mut subscriptions = hosts
         .map(|h| h.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap());
-    // The local publisher and that of the other host.
+    // Each subscription matches the local publisher and the publisher of the other host.
     eventually("matched", || subscriptions.iter_mut().all(|s| s.raw().matched() == 2));
     eventually("wanted", || publishers.iter_mut().all(|p| p.raw().matched() == 3));
     for number in 1..=50 {
@@ -392,7 +393,7 @@ fn the_last_sample_of_a_publisher_arrives_however_long_it_takes() {
     let mut subscription: RawSubscription =
         rig.b.node.bytes_subscription("map", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);
-    // Most of a second for each sample: the publisher has ended long before the last one is sent.
+    // Each sample takes most of a second: the publisher has ended long before the last one is sent.
     rig.limit(20, "a link on which the last samples take long");
     for _ in 1..=4 {
         let loan = publisher.loan(LEN).unwrap();
@@ -425,7 +426,7 @@ fn samples_without_acknowledgement_are_followed_by_time_requests() {
     let mut heard = Heard::default();
     say(&mut publisher, 1);
     heard.until(&mut subscription, 1);
-    // It reads no further, so the second sample is not acknowledged.
+    // The subscription reads no further, so the second sample is not acknowledged.
     say(&mut publisher, 2);
     say(&mut publisher, 3);
     let mut before = 0;

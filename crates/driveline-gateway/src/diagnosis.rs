@@ -12,11 +12,12 @@ address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, 
      Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
 has the gateways say more";
 
-/// A host that departed less than this time before the end counts as ended together with this one,
-/// and is not reported. The departure of a host that sends nothing here is noticed within 2 s.
+/// If another host departed less than this time before the end of this one, both count as ended
+/// together, and the departure is not reported. This host notices within 2 s that a host sends
+/// nothing any more.
 const TOGETHER_MS: u64 = 5_000;
 
-/// Maximum number of lines on losses; beyond, only their number.
+/// Maximum number of lines on losses. Further losses are only counted.
 const MOST_LOSSES: usize = 32;
 
 impl Report {
@@ -69,9 +70,9 @@ impl Report {
         }
     }
 
-    /// Outages of the network, absent hosts, and losses between hosts since this gateway was
-    /// started, one line for each host and topic, for the summary of a run. Samples skipped by a
-    /// rule are no losses. Restarts of another host's gateway count as one host here.
+    /// Returns the summary of a run: outages of the network, absent hosts, and losses between hosts
+    /// since this gateway was started, with one line for each host and topic. Samples skipped by a
+    /// rule are no losses. All starts of another host's gateway count as one host here.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
         if let Some(why) = &self.network.kept_out {

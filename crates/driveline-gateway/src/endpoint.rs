@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Addresses that a gateway listens on or connects to, in Zenoh's form: `tcp/192.168.1.10:7450`.
-//! Checks for impossible ones, and for listeners on all addresses that the graph does not permit
-//! explicitly, with the same texts for every gateway.
+//! Checks for impossible addresses, and for listeners on all addresses, which the graph must permit
+//! explicitly. The texts are the same for every gateway.
 
 use driveline_graph::suggest;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,23 +9,23 @@ use std::path::Path;
 
 /// Protocol of Unix sockets.
 const UNIX: &str = "unixsock-stream";
-/// Zenoh's protocols that stay on this host …
+/// Zenoh's protocols that stay on this host.
 const LOCAL: [&str; 2] = [UNIX, "unixpipe"];
-/// … and the protocols that can request a certificate.
+/// Zenoh's protocols that can request a certificate.
 const ENCRYPTED: [&str; 2] = ["tls", "quic"];
 /// Zenoh's setting for requesting certificates, of one endpoint or of all.
 const MTLS: &str = "enable_mtls";
 /// Maximum length of an endpoint.
 const MAX_LEN: usize = 256;
-/// Maximum length of a Unix socket's path, including its end.
+/// Maximum length of a Unix socket's path, including the terminating zero byte.
 const SOCKET_PATH_LEN: usize = 108;
 
 /// Endpoint settings that are numbers of bytes. For outgoing connections, Zenoh would not report a
 /// wrong value.
 const BYTES: [&str; 2] = ["so_sndbuf", "so_rcvbuf"];
 
-/// Settings for retries of an endpoint, which the gateway sets itself. With other values it would
-/// not start before a host is reached, or would retry without a pause.
+/// Settings for retries of an endpoint, which the gateway sets itself. With other values the
+/// gateway would not start before a host is reached, or would retry without a pause.
 const AGAIN: [&str; 4] = [
     "exit_on_failure",
     "retry_period_init_ms",
@@ -63,7 +63,7 @@ pub(crate) enum Use {
 /// Splits an endpoint into protocol and address.
 fn parts(endpoint: &str) -> Option<(&str, &str)> {
     let (protocol, rest) = endpoint.split_once('/')?;
-    // Zenoh's metadata and settings of an endpoint follow these.
+    // `?` starts Zenoh's metadata of an endpoint, and `#` starts its settings.
     Some((protocol, rest.split(['?', '#']).next().unwrap_or(rest)))
 }
 
@@ -115,7 +115,8 @@ pub(crate) fn interface(endpoint: &str) -> Option<&str> {
     settings(endpoint).find(|(key, _)| *key == "iface").map(|(_, name)| name)
 }
 
-/// Returns the address of an endpoint; `None` if it has none, or the one for all addresses.
+/// Returns the address of an endpoint; `None` if it has no address, or the address that stands for
+/// all addresses.
 pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
     let (protocol, address) = parts(endpoint)?;
     let (host, _) = host_and_port(address).ok().filter(|_| protocol != UNIX)?;
@@ -123,9 +124,10 @@ pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
     inside.parse().ok().filter(|_| !is_everywhere(host))
 }
 
-/// Returns true if a listener there admits every host that reaches this one on any network: on all
-/// addresses of all interfaces, without requesting a certificate. For all protocols of Zenoh.
-/// `mtls`: certificates are requested over TLS unless the endpoint says otherwise.
+/// Returns true if a listener at this endpoint admits every host that reaches this one on any
+/// network. Such a listener accepts connections on all addresses of all interfaces and requests no
+/// certificate. Covers all protocols of Zenoh. `mtls`: certificates are requested over TLS unless
+/// the endpoint says otherwise.
 pub(crate) fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
     let Some((protocol, address)) =
         parts(endpoint).filter(|(protocol, _)| !LOCAL.contains(protocol))
@@ -161,7 +163,7 @@ fn host_and_port(address: &str) -> Result<(&str, &str), &'static str> {
 }
 
 /// Describes a wrong value of a setting, with the remedy. For outgoing connections, Zenoh would not
-/// report it, and retry forever.
+/// report the wrong value, and would retry forever.
 fn wrong_value(key: &str, value: &str) -> Option<(String, String)> {
     let number = |n: &str| {
         n.strip_prefix("0x")
@@ -200,7 +202,7 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
         return Some((format!("`{endpoint}` is not an endpoint"), rules.form.into()));
     };
     let blank = |text: &str| text.contains(char::is_whitespace);
-    // The path of a socket may contain one.
+    // The path of a socket may contain blanks.
     if endpoint.trim() != endpoint || blank(protocol) || (protocol != UNIX && blank(address)) {
         return Some((format!("`{endpoint}` has a blank"), "remove it".into()));
     }

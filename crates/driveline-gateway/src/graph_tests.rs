@@ -58,8 +58,9 @@ fn a_mistake_hides_no_other_next_to_it() {
             (32, "has no component class `Lan`", "did you mean `Lane`?"),
         ],
     );
-    // Settings that depend on an unreadable part are not reported: without an entry, `camera/image`
-    // would leave its process.
+    // Mistakes that only follow from an unreadable part are not reported. Here `topics` is
+    // unreadable: the check must not report that `camera/image` has no entry and leaves its
+    // process.
     finds(
         &replaced(&[("driveline: 1\n", ""), ("topics:", "topcs:")]),
         &[(1, "the key `driveline` is missing", ""), (3, "`topcs`", "topics")],

@@ -13,7 +13,7 @@ pub struct LineLimit {
     /// Beginning of the period; `None` before the first line.
     since: Option<Instant>,
     lines: u32,
-    /// Lines not shown, and the time to report their number.
+    /// Number of lines not shown, and the time to report this number.
     withheld: u64,
     tell_at: Option<Instant>,
 }
@@ -50,8 +50,8 @@ impl LineLimit {
         LineVerdict::Withheld
     }
 
-    /// Returns the number of lines not shown since the last result. `None`: there are none, or more
-    /// may follow at once.
+    /// Returns the number of lines withheld since the last result, one minute after the first of
+    /// them. Returns `None` before that time, and if no line was withheld.
     pub fn withheld(&mut self, now: Instant) -> Option<u64> {
         self.tell_at.take_if(|at| now >= *at).map(|_| std::mem::take(&mut self.withheld))
     }
@@ -78,7 +78,7 @@ mod tests {
         for _ in 0..MOST {
             limit.line(at(89));
         }
-        // However long it lasts.
+        // The number is due a minute after the first withheld line, even if lines keep coming.
         assert_eq!((limit.withheld(at(90)), limit.withheld(at(3600))), (Some(1001), None));
         assert_eq!(limit.line(at(120)), LineVerdict::Shown);
     }

@@ -53,8 +53,8 @@ impl ConfigMistakes {
         }
     }
 
-    /// Checks topics: duplicates, numbers, and the results of `check` for each, which gets its
-    /// index.
+    /// Checks topics: duplicates, numbers, and the results of `check`, which is called with each
+    /// topic and its index.
     pub(crate) fn topics<'a>(
         &mut self,
         topics: impl Iterator<Item = TopicNumbers<'a>>,

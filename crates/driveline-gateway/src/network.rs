@@ -119,9 +119,9 @@ pub fn is_domain_name(name: &str) -> bool {
 }
 
 /// Returns true if a listener at this Zenoh endpoint admits every host that reaches this one on any
-/// network: on all addresses of all interfaces, without requesting a certificate. `mtls`:
-/// certificates are requested over TLS (`transport/link/tls/enable_mtls`), unless the endpoint says
-/// otherwise.
+/// network. Such a listener accepts connections on all addresses of all interfaces and requests no
+/// certificate. `mtls`: certificates are requested over TLS (`transport/link/tls/enable_mtls`),
+/// unless the endpoint says otherwise.
 #[must_use]
 pub fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
     endpoint::is_open_to_all(endpoint, mtls)
@@ -256,8 +256,8 @@ impl NetworkSpec {
             || self.zenoh.as_ref().is_some_and(|path| unreadable(path).is_none() && names_it(path))
     }
 
-    /// Returns true if it may only serve topics of others: Zenoh's own configuration decides if it
-    /// is a router.
+    /// Returns true if this host may be a router, which serves only topics of other hosts. Zenoh's
+    /// own configuration file decides whether it is one.
     #[must_use]
     pub fn may_be_router(&self) -> bool {
         self.zenoh.is_some()
@@ -283,8 +283,8 @@ impl NetworkSpec {
         bound.filter(|(_, name)| endpoint::is_interface(name) && is_missing(name)).collect()
     }
 
-    /// Returns the interfaces to listen on; the second value is true if that is on all addresses of
-    /// the interface.
+    /// Returns the interfaces to listen on. The second value is true if the gateway listens on all
+    /// addresses of the interface.
     pub fn listen_interfaces(&self) -> impl Iterator<Item = (&str, bool)> {
         let of = |endpoint| {
             Some((endpoint::interface(endpoint)?, endpoint::address(endpoint).is_none()))
@@ -307,8 +307,8 @@ impl NetworkSpec {
         self.listen.iter().take(MAX_ENDPOINTS).enumerate().filter_map(missing).collect()
     }
 
-    /// Returns the named files that cannot be read, have the wrong kind, or are in the way of a
-    /// socket: key, reason, and a remedy unless the path itself is wrong.
+    /// Returns the named files that cannot be read, have the wrong kind, or occupy the path of a
+    /// socket. Each has its key, the reason, and a remedy unless the path itself is wrong.
     #[must_use]
     pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String, Option<&'static str>)> {
         let tls = self.tls.iter().flat_map(|t| {
@@ -323,7 +323,7 @@ impl NetworkSpec {
             let why = unreadable(path).or_else(|| pem.and_then(|label| lacks_pem(path, label)))?;
             Some((keys, format!("cannot read {}: {why}", path.display()), None))
         };
-        // Zenoh removes a file in the way of its socket.
+        // Zenoh removes any file at the path of its socket.
         let sockets = self.listen.iter().filter_map(|endpoint| endpoint::socket_path(endpoint));
         let in_the_way = |path: &&Path| {
             std::fs::symlink_metadata(path).is_ok_and(|about| !about.file_type().is_socket())
@@ -460,8 +460,9 @@ impl GatewayConfig {
         vec![if self.network.speaks_tls() { ZENOH_THREADS_FOR_TLS } else { ZENOH_THREADS }]
     }
 
-    /// Returns the gateway configuration of a graph, if it needs one: each topic with network
-    /// reach, in the directions in which this graph has ends, and in both if it is external.
+    /// Returns the gateway configuration of a graph, if the graph needs a gateway. It contains each
+    /// topic with network reach: in the directions for which this graph has publishers or
+    /// subscriptions, or in both directions if the topic is external.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
         let ends = |topic: &TopicName| {
@@ -490,7 +491,7 @@ impl GatewayConfig {
                     access: t.access.clone(),
                 }
             })
-            // With `--module`, drops topics whose ends are in another part of the graph.
+            // With `--module`, drops topics that only another part of the graph publishes or reads.
             .filter(|t| t.send || t.receive)
             .collect();
         let network = graph.sections.get::<NetworkSpec>().cloned().unwrap_or_default();
@@ -502,7 +503,7 @@ impl GatewayConfig {
         })
     }
 
-    /// Checks that a gateway can start with it. Opens only the files that it names.
+    /// Checks that a gateway can start with this configuration. Opens only the files that it names.
     ///
     /// # Errors
     /// All mistakes.

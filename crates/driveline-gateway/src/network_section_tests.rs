@@ -44,7 +44,8 @@ fn topics_of_other_hosts_are_not_missing_here() {
         ],
         "each in the directions in which this graph has ends"
     );
-    // One of the 8 pins watches; of the 12, the local subscription may also hold two.
+    // The gateway's watching subscription uses one pin of each topic: 7 of the 8 pins of
+    // `camera/image` remain. The local subscription may hold two more of the 12 pins of `lanes`.
     let hosts = |text: &str| {
         let config =
             GatewayConfig::of_graph(&sound(graph(text)), "pilot", Path::new("/d")).unwrap();

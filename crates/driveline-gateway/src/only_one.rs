@@ -187,7 +187,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = OnlyOne::new(dir.path(), "test").unwrap();
         let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        // A process that has the lock's file open, and the argument that a run passes to its
+        // This process has the lock's file open, and has the argument that a run passes to its
         // gateways. It ends when `ours` is dropped.
         let mut gateway = std::process::Command::new("sh")
             .args(["-c", "echo; read x <&1", "gateway", "--account-stdin"])
@@ -215,7 +215,8 @@ mod tests {
         assert_eq!(holder(dir.path(), "test"), None, "there was never a gateway");
         let _only = OnlyOne::new(dir.path(), "test").unwrap();
         assert_eq!(holder(dir.path(), "test"), Some(std::process::id()));
-        // Number of another container or of a dead gateway: here another process has it.
+        // A process id of another container or of a dead gateway: on this host, another process has
+        // this id.
         for other in [
             std::os::unix::process::parent_id().to_string(),
             "4294967295".into(),

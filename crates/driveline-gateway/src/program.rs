@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Gateway as a program: source of its configuration, report of its start, and causes of its end.
 //!
-//! `driveline run` starts it with `--account-stdin`: the configuration is then the first line on
-//! standard input, a socket whose end is the end of the gateway. Started by hand, it reads the
-//! configuration from a file, and a signal ends it.
+//! `driveline run` starts it with `--account-stdin`. Standard input is then a socket: the first
+//! line is the configuration, and the end of the socket ends the gateway. Started by hand, the
+//! program reads the configuration from a file, and a signal ends it.
 
 use super::line_limit::{LineLimit, LineVerdict};
 use driveline_graph::{clean, closest};
@@ -65,13 +65,13 @@ pub trait Gateway: Sized {
     /// Returns the log lines since the last call.
     fn take_notices(&self) -> Vec<String>;
 
-    /// Reason why it cannot continue, if it cannot: the program then ends with this error, and its
-    /// starter can restart it.
+    /// Returns the reason if the gateway cannot continue. The program then ends with this error,
+    /// and the launcher can restart it.
     fn failure(&self) -> Option<String> {
         None
     }
 
-    /// Summary of its time, logged once before it ends.
+    /// Returns a summary of the run, which is logged once before the gateway ends.
     fn farewell(&self) -> Vec<String> {
         Vec::new()
     }
@@ -151,7 +151,7 @@ fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
 
 fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
     let refused = |why: String| for_people(format!("the configuration cannot be read: {why}"));
-    // A list would be read as the values of the keys.
+    // serde would also accept a list, as the values of the keys in their order.
     if serde_json::from_str::<Value>(text).is_ok_and(|value| !value.is_object()) {
         return Err(refused("it is no JSON object: `{\"domain\": …}`".into()));
     }
@@ -308,8 +308,8 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
     shown
 }
 
-/// Writes a line to standard output, which may be closed; that does not end the gateway. Lines
-/// contain names of other hosts.
+/// Writes a line to standard output. A closed standard output does not end the gateway. Control
+/// characters are removed, because lines contain names of other hosts.
 fn log(line: &str) {
     let _ = write_line(&mut io::stdout(), line);
 }

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 pub struct Report {
     /// Kind of gateway, such as `zenoh`.
     pub gateway: String,
-    /// Version of Driveline …
+    /// Version of Driveline.
     pub version: String,
-    /// … and commit that the gateway was built from. Both are empty in reports of gateways before
-    /// this field.
+    /// Commit that the gateway was built from. `version` and `commit` are empty in reports of older
+    /// gateways.
     pub commit: String,
     /// Process of the gateway, in its own namespace.
     pub pid: u32,
@@ -24,7 +24,7 @@ pub struct Report {
     pub host: String,
     /// `CLOCK_MONOTONIC` of its host at the time of this report, in nanoseconds.
     pub at_ns: u64,
-    /// True if the gateway did not answer in time: then this is its last report, of the time
+    /// True if the gateway did not answer in time: this is then its last report, created at
     /// `at_ns`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
@@ -42,7 +42,8 @@ pub struct Report {
     pub inlets: Vec<RemotePublisherReport>,
     /// Topics that are offered or wanted but not carried.
     pub refused: Vec<Refusal>,
-    /// Samples without a receiver: in flight when one left, or sent without being requested.
+    /// Samples without a receiver. They were in flight when a receiver left, or were sent without
+    /// being requested.
     pub unknown: u64,
     /// Samples that could not be understood.
     pub damaged: u64,
@@ -63,15 +64,15 @@ pub struct Ros2Report {
     pub zenoh: bool,
     /// Network interface for DDS; `None`: only this host.
     pub interface: Option<String>,
-    /// Number of nodes in the ROS graph without the gateway's.
+    /// Number of nodes in the ROS graph, not counting the gateway's own nodes.
     pub nodes: usize,
     /// Number of unreadable announcements of rmw_zenoh, whose endpoints are not seen.
     pub malformed_tokens: u64,
     /// Message types in the packages under `types` that cannot be received from ROS 2, each with
     /// reason and remedy.
     pub left_out: Vec<String>,
-    /// Other gateways in the same DDS domain and Zenoh network, by their Zenoh sessions: samples
-    /// that several gateways pass between the two arrive several times.
+    /// Other gateways in the same DDS domain and the same Zenoh network, by their Zenoh sessions.
+    /// If several gateways pass samples between DDS and Zenoh, each sample arrives several times.
     pub beside: Vec<String>,
     /// Topics towards ROS 2.
     pub to_ros: Vec<Ros2TopicReport>,
@@ -98,8 +99,8 @@ pub struct Ros2ServiceReport {
     pub left_out: bool,
     /// Reasons why it cannot be called, and remarks, each with the remedy.
     pub problems: Vec<String>,
-    /// Servers. A Driveline server: its node, once for each profile that offers it. Servers in ROS
-    /// 2: all of this name.
+    /// Servers. A Driveline server is listed with its node, once for each profile that offers it.
+    /// In ROS 2, all servers of this name are listed.
     pub servers: Vec<Ros2Server>,
     /// ROS 2 nodes with a client; `?` if unnamed.
     pub clients: Vec<String>,
@@ -112,8 +113,8 @@ pub struct Ros2ServiceReport {
     pub under_way: usize,
     /// Number of delivered responses.
     pub answered: u64,
-    /// Calls that ended otherwise, by reason. All calls are `answered`, `under_way` or among these,
-    /// except while a call changes its state.
+    /// Calls that ended without a delivered response, by reason. Each call is counted under
+    /// `answered`, `under_way` or here, except while it changes its state.
     pub ended: BTreeMap<String, u64>,
     /// Messages that ended no call, such as late responses, by reason.
     pub strays: BTreeMap<String, u64>,
@@ -142,7 +143,7 @@ pub struct Ros2TopicReport {
     pub publishers: Vec<Ros2Publisher>,
     /// ROS 2 nodes whose subscriptions match, one entry for each subscription; `?` if unnamed.
     pub readers: Vec<String>,
-    /// Remarks on ends in ROS 2 whose samples pass, but perhaps not as expected.
+    /// Remarks on endpoints in ROS 2 whose samples pass, but perhaps not as expected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
     /// Towards ROS 2: samples written there, with or without a reader. From ROS 2: samples that
@@ -184,16 +185,16 @@ pub struct NetworkReport {
     pub connects: Vec<String>,
     /// Network interface for discovery.
     pub interface: Option<String>,
-    /// Number of connected peers …
+    /// Number of connected peers.
     pub peers: usize,
-    /// … and of connected routers.
+    /// Number of connected routers.
     pub routers: usize,
-    /// True if it needs a router, and has had none for seconds.
+    /// True if the gateway needs a router, and has had none for several seconds.
     pub router_missing: bool,
     /// Warning about the reachability of this host, which may not be intended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caution: Option<String>,
-    /// Reason why this host cannot join the network, which is retried.
+    /// Reason why this host cannot join the network. The gateway keeps trying.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_out: Option<String>,
 }
@@ -205,13 +206,13 @@ pub struct HostReport {
     pub host: String,
     /// True while its gateway is present.
     pub alive: bool,
-    /// Time that it has been present, or gone, in milliseconds.
+    /// Duration for which the host has been present, or gone, in milliseconds.
     #[serde(default)]
     pub for_ms: u64,
-    /// Number of times that it, or the link to it, had failed and came back …
+    /// Number of times that the host, or the link to it, failed and came back.
     #[serde(default)]
     pub outages: u64,
-    /// … and their total duration, in milliseconds.
+    /// Total duration of these outages, in milliseconds.
     #[serde(default)]
     pub outage_ms: u64,
     /// Its clock minus this host's, in nanoseconds, if measured.
@@ -253,8 +254,8 @@ pub struct TopicReport {
     /// Publishers on this host that are announced to others.
     #[serde(default)]
     pub publishers: Vec<PublisherReport>,
-    /// A similarly named topic that another host sends and that is not received here, if no other
-    /// host sends this one.
+    /// Topic with a similar name that another host sends and that is not received here. Set only if
+    /// no other host sends the topic of this report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similar: Option<String>,
 }
@@ -281,11 +282,11 @@ pub struct RouteReport {
     pub topic: String,
     /// Receiving host.
     pub to: String,
-    /// Offer of its publishers: `b` or `r` for best effort or reliable, `v` or `t` for volatile or
-    /// transient local …
+    /// Offered QoS of its publishers: `b` or `r` for best effort or reliable, `v` or `t` for
+    /// volatile or transient local.
     #[serde(default)]
     pub offered: String,
-    /// … and requested QoS.
+    /// Requested QoS, in the same notation.
     pub qos: String,
     /// True if the other host does not request it now.
     pub parked: bool,
@@ -327,12 +328,12 @@ pub enum RemotePublisherState {
     Wanted,
     /// Not requested: no subscription on this host.
     NobodySubscribes,
-    /// Not yet: the other host's clock was not measured.
+    /// Samples are not requested yet: the other host's clock has not been measured.
     ClockUnknown,
-    /// No: its host, or the path to it, is gone. Its published samples can still be read for some
-    /// time.
+    /// Samples are not transferred: the publisher's host, or the path to it, is gone. Samples that
+    /// were published here can still be read for some time.
     HostGone,
-    /// No: the publisher is gone.
+    /// Samples are not transferred: the publisher is gone.
     PublisherGone,
 }
 
@@ -412,7 +413,8 @@ pub struct RemotePublisherFigures {
     pub published: u64,
     /// Payload bytes of these.
     pub published_bytes: u64,
-    /// Samples that did not arrive here, or not in the segment, for any reason.
+    /// Samples that did not arrive on this host, or arrived and were not written to the segment,
+    /// for any reason.
     pub lost: u64,
     /// Dropped: arrived more than once, or after a later sample.
     pub duplicate: u64,

@@ -16,12 +16,13 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Log lines; the oldest give way. Can be used from any thread.
+/// Queue of log lines. If it is full, a new line replaces the oldest one. Can be used from any
+/// thread.
 #[derive(Debug, Default)]
 pub struct Notices(Mutex<VecDeque<String>>);
 
 impl Notices {
-    /// Keeps a line. A line that is still kept is not repeated.
+    /// Adds a line, unless the same line is already in the queue.
     pub fn log(&self, line: String) {
         let mut lines = lock(&self.0);
         if lines.contains(&line) {
@@ -49,7 +50,7 @@ pub struct ReportRequests {
 }
 
 impl ReportRequests {
-    /// `first`: report before the first answer.
+    /// Creates the requests. `first`: the report to return before the first answer.
     #[must_use]
     pub fn new(first: Report) -> Self {
         Self { asked: AtomicBool::new(false), report: Mutex::new(first), answered: Condvar::new() }
@@ -59,8 +60,8 @@ impl ReportRequests {
     pub fn put(&self, said: Report) {
         let mut report = lock(&self.report);
         *report = said;
-        // Changed under the lock: a caller checks it there before it sleeps, and would otherwise
-        // miss it.
+        // `asked` changes under the lock: a caller checks `asked` under the lock before it sleeps,
+        // and would otherwise miss the change.
         self.asked.store(false, Ordering::Release);
         drop(report);
         self.answered.notify_all();

@@ -293,8 +293,8 @@ impl Rule {
         self.covers_name(topic.as_str(), from_ros)
     }
 
-    /// As [`covers`](Self::covers), for a name that Driveline may not permit, without its leading
-    /// `/`.
+    /// As [`covers`](Self::covers), for a topic name without its leading `/`, which may not be a
+    /// valid name in Driveline.
     #[must_use]
     pub fn covers_name(&self, topic: &str, from_ros: bool) -> bool {
         let included = match self.direction {
@@ -559,7 +559,8 @@ impl Ros2GatewayConfig {
             graph.topics.iter().filter(|(_, t)| t.reach != Reach::Process).map(|(name, t)| {
                 LocalTopic {
                     topic: name.clone(),
-                    // For a topic without an end in the graph, only the rule may know its payload.
+                    // If no component of the graph uses the topic, only the rule may know its
+                    // payload.
                     max_payload: if t.max_payload > 0 {
                         t.max_payload
                     } else {

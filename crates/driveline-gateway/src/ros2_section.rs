@@ -107,7 +107,7 @@ fn wrong(spec: &Ros2Spec) -> Vec<(&'static str, usize)> {
     spec.mistakes().iter().filter_map(|m| Some((m.key, m.index?))).collect()
 }
 
-/// Checks and resolves the section without the ends of topics.
+/// Checks and resolves the section without the publishers and subscriptions of topics.
 fn by_itself(spec: &Ros2Spec, at: &mut SectionCheck<'_>) -> Ros2Spec {
     for m in spec.mistakes() {
         let index = m.index.map(|i| i.to_string());
@@ -194,8 +194,8 @@ fn of_definition(d: Diagnostic, e: &DefinitionError) -> Diagnostic {
     d.related("here", Place { file, span: Span::at(number, 1, len), source })
 }
 
-/// Returns the ROS 2 types of topics that are declared with them and pass unchanged: topic,
-/// declared type, and its meaning.
+/// Returns the topics that are declared with a ROS 2 type and pass unchanged: topic, declared type,
+/// and the ROS 2 type that it stands for.
 fn types_from_ros(at: &SectionCheck<'_>, spec: &Ros2Spec) -> Vec<(String, String, TypeName)> {
     let of = |(name, topic): (&str, &driveline_graph::model::TopicSpec)| {
         let written = topic.type_name.clone()?;

@@ -343,7 +343,7 @@ fn mistakes_under_ros2_are_reported_with_their_line() {
     finds(&zenoh("zenoh: {}"), &[]);
 }
 
-/// Graph in which lanes come from ROS 2 for one component, and lanes of another go there.
+/// Graph in which images of the camera go to ROS 2, and a component reads road images from ROS 2.
 const BOTH_WAYS: &str = "\
 driveline: 1
 ros2:
@@ -395,7 +395,7 @@ fn rules_without_effect_in_the_graph_cause_a_remark() {
         )],
     );
     sound(with("/road/*, direction: from_ros", "/road/*, direction: both"));
-    // A publisher outside of the graph is excluded only if the topic has no external ends.
+    // A publisher outside of the graph is excluded only if the topic is not `external`.
     sound(with("/camera/image, direction: to_ros", "/camera/image, direction: from_ros"));
     let read = BOTH_WAYS
         .replace("camera/image: {reach: host, external: true", "camera/image: {reach: host")

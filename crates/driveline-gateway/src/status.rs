@@ -244,7 +244,8 @@ mod tests {
         let silent: Vec<_> = (0..SILENT)
             .map(|_| UnixStream::connect(dir.path().join("gateway-test.status")).unwrap())
             .collect();
-        // Shorter than all of them together may take.
+        // The time-out is shorter than the time for which all silent clients together might delay
+        // the answer.
         assert!(
             ask(dir.path(), PATIENCE).unwrap() == [Answer::Report(Box::new(long))],
             "no whole answer"

@@ -8,7 +8,8 @@ pub fn zenoh_says(error: &dyn std::fmt::Display) -> String {
     in_words(&place_in_line(&without_sources(&error.to_string())))
 }
 
-/// Returns the mistake in a JSON5 file on one line, without the line of the file.
+/// Returns the description of a mistake in a JSON5 file on one line, without the quoted line of the
+/// file.
 fn place_in_line(text: &str) -> String {
     let placed = || {
         let (before, rest) = text.split_once(" --> ")?;

@@ -11,15 +11,16 @@ use zenoh::internal::runtime::{Runtime, ZRuntime};
 /// Maximum number of attempts in progress: the maximum number of connections.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Attempts in progress, at most one for each `K`. Each is a task of Zenoh's runtime, and uses the
-/// call by which Zenoh connects to reported hosts: it makes no second connection, and ends after
-/// the time-out for opening one, or with the runtime.
+/// Attempts in progress, at most one for each key of type `K`. Each attempt is a task of Zenoh's
+/// runtime. The task uses the call by which Zenoh connects to reported hosts. This call makes no
+/// second connection to a host. It returns at the latest after the time-out for opening a
+/// connection, or when the runtime ends.
 ///
 /// The result of the call is not reliable. When Zenoh reports that a connection has ended, the
 /// connection is still in Zenoh's list for a moment: the call may find it there, and then does
-/// nothing. If the other end still lists the old connection, it closes the new one together with
-/// the old one. Only connection events are reliable. Zenoh reports them in
-/// order: the next connection when the previous one is no longer listed.
+/// nothing. If the other host still lists the old connection, it closes the new one together with
+/// the old one. Only connection events are reliable. Zenoh reports them in order: it reports the
+/// next connection when the previous one is no longer listed.
 pub struct Attempts<K> {
     runtime: Runtime,
     /// Each attempt is in progress while its task holds the `Arc`.
@@ -34,8 +35,8 @@ impl<K: Ord> Attempts<K> {
     }
 
     /// Starts an attempt to connect to the session with this identity, which listens at one of
-    /// these addresses. Does nothing if an attempt with this `key` is in progress, or if 64 are.
-    /// Does not block. Ignores addresses that are not locators of Zenoh.
+    /// these addresses. Does nothing if an attempt with this `key` is in progress, or if 64
+    /// attempts are in progress. Does not block. Ignores addresses that are not locators of Zenoh.
     pub fn begin(&self, key: K, id: ZenohId, at: &[String]) {
         let mut running = self.running();
         let places: Vec<Locator> = at.iter().filter_map(|at| at.parse().ok()).collect();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages being passed to Zenoh, which may take as long as a link does, and connections that end
-//! meanwhile.
+//! Messages being passed to Zenoh, and connections that end meanwhile. Passing a message may take
+//! as long as the link needs to carry it.
 //!
-//! When Zenoh finds that a connection has ended, it ends its writer thread and waits for it. The
-//! writer waits for threads that wait for space in that connection, which only the writer itself
-//! would wake. So both block for as long as a large sample may take, and with them the thread that
-//! writes everything else. If the socket is shut, and the writer has seen that before Zenoh asks it
-//! to end, all continue at once.
+//! When Zenoh finds that a connection has ended, it ends the writer thread of the connection and
+//! waits for that thread. The writer thread waits for threads that wait for space in the
+//! connection, but only the writer thread itself would wake these. So Zenoh and the writer block
+//! for as long as a large sample may take, and so does the thread that writes everything else. If
+//! the socket is shut, and the writer thread notices that before Zenoh asks it to end, all threads
+//! continue at once.
 
 use crate::sockets::shut;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,12 +15,12 @@ use std::time::Duration;
 use zenoh::session::Link;
 use zenoh::{Session, Wait};
 
-/// Maximum wait for woken threads. After that, Zenoh's own behaviour applies.
+/// Maximum wait until woken threads have left Zenoh. After that, Zenoh's own behaviour applies.
 const WOKEN_WITHIN: Duration = Duration::from_millis(250);
-/// Minimum wait, in which the writer notices that its socket is shut: a message of Zenoh itself may
-/// wait for space too.
+/// Minimum wait, in which the writer thread notices that its socket is shut. It is needed even if
+/// no message is in flight here: a message of Zenoh itself may wait for space too.
 const SEEN_WITHIN: Duration = Duration::from_millis(20);
-/// Time for messages in flight when the session is to be closed.
+/// Time that messages in flight still have when the session is to be closed.
 const BEFORE_CLOSING: Duration = Duration::from_millis(300);
 
 /// Messages being passed to Zenoh, with their destinations. Clones share their state.
@@ -75,7 +76,7 @@ impl<K> Drop for One<'_, K> {
 
 impl<K: PartialEq> InFlight<K> {
     /// Calls `put`, which hands a message for `whom` to Zenoh and may block. Can be called from any
-    /// number of threads. Returns `None` without calling it if the session is being closed.
+    /// number of threads. Returns `None` without calling `put` if the session is being closed.
     pub fn during<T>(&self, whom: K, put: impl FnOnce() -> T) -> Option<T> {
         let mut all = self.0.all();
         if all.given_up {
@@ -90,9 +91,10 @@ impl<K: PartialEq> InFlight<K> {
     }
 
     /// Ends a connection that Zenoh has given up and reported, and that it closes after this call.
-    /// Waits until no message to `whom` is in flight, so that its writer is free. If there was
-    /// none, or `whom` is unknown, waits for all messages: they may go there through a router.
-    /// Waits at most 270 ms. Other connections are not changed, so any program may call it.
+    /// Waits until no message to `whom` is in flight, so that the writer thread of the connection
+    /// is free. If no message to `whom` was in flight, or `whom` is unknown, waits for all
+    /// messages: they may go there through a router. Waits at most 270 ms. Does not change other
+    /// connections, so any program may call this function.
     pub fn end(&self, link: &Link, whom: Option<&K>) {
         let awaited = self.going_on(whom);
         if shut(link) {
@@ -102,9 +104,9 @@ impl<K: PartialEq> InFlight<K> {
     }
 
     /// Gives up messages in flight. Call it before the session is closed: Zenoh closes it only when
-    /// no message is in flight, however slow the link. No more messages are accepted. Those in
-    /// flight have 300 ms; then all connections end, and the messages are lost. Blocks for at most
-    /// 0.6 s.
+    /// no message is in flight, however slow the link. No more messages are accepted. Messages in
+    /// flight have 300 ms; then all connections end, and the remaining messages are lost. Blocks
+    /// for at most 0.6 s.
     pub fn give_up(&self, session: &Session) {
         self.0.all().given_up = true;
         let awaited = self.going_on(None);
@@ -116,7 +118,8 @@ impl<K: PartialEq> InFlight<K> {
         }
     }
 
-    /// Returns the numbers of messages to `whom`; of all messages if there are none.
+    /// Returns the numbers of the messages in flight to `whom`; of all messages in flight if none
+    /// goes to `whom`.
     fn going_on(&self, whom: Option<&K>) -> Vec<u64> {
         let all = self.0.all();
         let whom = whom.filter(|whom| all.going_on.iter().any(|(_, to)| to == *whom));
@@ -127,7 +130,7 @@ impl<K: PartialEq> InFlight<K> {
             .collect()
     }
 
-    /// Waits until these messages are over. Returns false after the time-out.
+    /// Waits until these messages are no longer in flight. Returns false after the time-out.
     fn are_over(&self, awaited: &[u64], limit: Duration) -> bool {
         let goes_on =
             |all: &mut All<K>| all.going_on.iter().any(|(number, _)| awaited.contains(number));
@@ -146,7 +149,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     const LONG: Duration = Duration::from_secs(60);
-    // time: nothing ends what it waits for, so only the time-out ends the wait
+    // time: the awaited message stays in flight, so only the time-out ends the wait
     const SHORT: Duration = Duration::from_millis(20);
 
     #[test]

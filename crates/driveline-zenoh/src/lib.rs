@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Zenoh support of both gateways: they hold the runtime of a session, reconnect where Zenoh does
-//! not, and set options of its sockets.
+//! Zenoh support of both gateways: holds the runtime of a session, reconnects where Zenoh does not,
+//! and sets options of Zenoh's sockets.
 //!
-//! Not here: the hosts to reconnect to, and the times, which each gateway decides (`neighbours.rs`
-//! of each); the data that they send. Everything here needs the feature `engine`.
+//! Not here: the choice of hosts to reconnect to and of the times of attempts, which each gateway
+//! makes (`neighbours.rs` of each); the data that the gateways send. Everything here needs the
+//! feature `engine`.
 #![cfg(feature = "engine")]
 
 mod attempts;

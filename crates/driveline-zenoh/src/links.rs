@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! End that made a connection.
+//! Side of a connection that made it.
 
 use crate::OwnRuntime;
 use zenoh::session::Link;
 
-/// End that made a connection.
+/// Side that made a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MadeBy {
-    /// The other end. The address at which it listens is unknown.
+    /// The other side. The address at which it listens is unknown.
     OtherEnd,
-    /// Zenoh, which connects to addresses under `connect`.
+    /// Zenoh on this side, which connects to addresses under `connect`.
     Configuration,
-    /// This end, because the other one was reported: it listens at the address.
+    /// This side, because the other side was reported to it. The other side listens at this
+    /// address.
     Told(String),
 }
 
@@ -22,7 +23,8 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Returns the ends of the session in this runtime. `connects`: its endpoints to connect to.
+    /// Returns the endpoints of the session in this runtime. `connects`: its endpoints to connect
+    /// to.
     #[must_use]
     pub fn new(runtime: &OwnRuntime, connects: &[String]) -> Self {
         Self {
@@ -31,13 +33,13 @@ impl Ends {
         }
     }
 
-    /// Returns the end that made this connection.
+    /// Returns the side that made this connection.
     #[must_use]
     pub fn made_by(&self, link: &Link) -> MadeBy {
         self.made(link.src().as_str(), link.dst().as_str())
     }
 
-    /// Returns the end that made a connection from `here` to `there`. If the other end made it,
+    /// Returns the side that made a connection from `here` to `there`. If the other side made it,
     /// `here` has the port or path at which this session listens.
     fn made(&self, here: &str, there: &str) -> MadeBy {
         let there = place(there);

@@ -13,8 +13,8 @@ pub struct Opened {
     pub runtime: OwnRuntime,
 }
 
-/// Runtime of a session. It ends with this value and not with the session, so drop it after the
-/// session.
+/// Runtime of a session. The runtime ends when this value is dropped, not when the session ends. So
+/// drop this value after the session.
 pub struct OwnRuntime(pub(crate) Runtime);
 
 impl OwnRuntime {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Places of other hosts and their publishers on this host: assigns them, and frees those of
-//! departed ones.
+//! Places for other hosts and their publishers on this host. This module assigns the places, and
+//! frees the places of departed hosts and publishers.
 
 use super::{Directory, Fate, Host, MAX_HOSTS, RemotePublishers};
 use crate::clock::ClockEstimate;
@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Maximum number of publishers of other hosts.
+/// Maximum number of received publishers of other hosts.
 pub const MAX_PUBLISHERS: usize = 1024;
-/// Maximum number of these on one topic.
+/// Maximum number of received publishers on one topic.
 pub const MAX_PUBLISHERS_OF_TOPIC: usize = 64;
 /// Time for which the remote publisher of a delisted publisher still waits for samples in flight.
 const LINGERS: Duration = Duration::from_secs(1);
@@ -32,14 +32,15 @@ pub struct Publisher<I> {
     /// Offer with which its remote publisher was created.
     pub(super) offer: Offer,
     pub(super) gone: Option<Gone>,
-    /// State that the remote publisher has.
+    /// State that was last reported to the remote publisher.
     reported: Option<Fate>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Gone {
     pub(super) since: MonotonicNs,
-    /// End as its host reports it. Set if the host is present and does not list the publisher.
+    /// End of the publisher as its host reports it. Set if the host is present and does not list
+    /// the publisher.
     pub(super) end: Option<Fate>,
 }
 
@@ -53,7 +54,7 @@ impl Gone {
 const BUSY: Duration = Duration::from_millis(20);
 
 impl<I> Publisher<I> {
-    /// Returns true if neither it nor its host is known to be gone.
+    /// Returns true unless the publisher or its host is known to be gone.
     pub fn is_there(&self) -> bool {
         self.gone.is_none()
     }
@@ -75,7 +76,8 @@ impl<I> Publisher<I> {
         self.reported == Some(fate)
     }
 
-    /// Ends its remote publisher: its place goes to another, or its host did not come back.
+    /// Reports the final state to its remote publisher: its place goes to another publisher, or its
+    /// host did not come back.
     fn ends(
         &mut self,
         why: Uncounted,
@@ -93,17 +95,17 @@ impl<I> Directory<I> {
             + self.may_give_way().filter(|(h, _)| !self.is_of_use(h)).count()
     }
 
-    /// Returns the departed hosts. The next start of their gateways has another id.
+    /// Returns the departed hosts, which may give way. After a restart, a gateway has another id.
     fn may_give_way(&self) -> impl Iterator<Item = (&HostId, &Host)> {
         self.hosts.iter().filter(|(_, state)| !state.alive)
     }
 
-    /// Returns true if it is a restart of a departed host, and so gets that host's place.
+    /// Returns true if this host is a restart of a departed host, and so gets that host's place.
     pub fn has_place_of_its_own(&self, id: &HostId) -> bool {
         self.may_give_way().any(|(h, _)| h.name() == id.name())
     }
 
-    /// Returns true if it has remote publishers that wait for its return.
+    /// Returns true if this host has remote publishers that wait for its return.
     fn is_of_use(&self, id: &HostId) -> bool {
         self.publishers.values().any(|p| p.host == *id)
     }
@@ -168,8 +170,8 @@ impl<I> Directory<I> {
         Ok(())
     }
 
-    /// Frees a place. Departed publishers give way, weakest promise first. Present publishers never
-    /// do.
+    /// Frees a place. Departed publishers give way, those with the weakest QoS first. Present
+    /// publishers never give way.
     fn make_room(
         &mut self,
         topic: &TopicName,

@@ -25,9 +25,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Adds an acknowledgement. It covers all samples before it, so it replaces the pending one of
-    /// its route if both have the outcome "published". If the queue is full, it is dropped and
-    /// counted.
+    /// Adds an acknowledgement. An acknowledgement covers all samples before it, so it replaces the
+    /// pending one of its route if both have the outcome "published". If the queue is full, the new
+    /// acknowledgement is dropped and counted.
     fn push(&mut self, key: String, ack: Ack) {
         if let Some((_, last)) = self.queue.iter_mut().rev().find(|(other, _)| *other == key)
             && (last.outcome, ack.outcome) == (Outcome::Published, Outcome::Published)
@@ -68,7 +68,7 @@ impl Acknowledgements {
     }
 }
 
-/// Hands an acknowledgement to Zenoh. It fails without a connection, and then the route is parked
+/// Hands an acknowledgement to Zenoh. This fails without a connection; then the route is parked
 /// anyway.
 fn put(session: &Session, key: String, mut ack: Ack) {
     // The time in the queue is not part of the transit time.

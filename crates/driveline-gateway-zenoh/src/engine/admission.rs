@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that exist and are not heard: those beyond the limit, which wait for a place, and those of
-//! other releases.
+//! Hosts that exist but from which this gateway accepts nothing: hosts beyond the limit, which wait
+//! for a place, and hosts of other releases.
 
 use crate::directory::MAX_HOSTS;
 use crate::wire::{HostId, VERSION};
@@ -47,8 +47,9 @@ impl TurnedAway {
         self.waiting.is_empty()
     }
 
-    /// Returns the host to ask now whether it still exists, and the time of the next check.
-    /// Arguments: the number of places, and of those reserved for returning hosts.
+    /// Returns the hosts to ask now whether they still exist, and the time of the next check.
+    /// `places`: number of free places. `has_its_own`: true for a host that returns to a place of
+    /// its own.
     pub(super) fn take(
         &mut self,
         places: usize,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers to requests for lists of publishers: `docs/protocols/network.md`, section 5. Separate
-//! threads send them. A list longer than two of Zenoh's batches waits for space, and over TLS only
-//! the receiving thread frees it.
+//! threads send the answers: a list longer than two of Zenoh's batches waits for space, and over
+//! TLS only the receiving thread frees that space.
 //!
 //! Zenoh has one time-out for all messages, up to a minute for long samples on slow links. So each
 //! host is answered by one thread at a time, and requests that the host has given up meanwhile are
@@ -120,7 +120,7 @@ impl<Q> Waiting<Q> {
 
 /// Body of each thread, until the handle is dropped.
 fn serve<Q>(mailbox: &Mailbox<Waiting<Q>>, answer: impl Fn(Q)) {
-    // Another request may be ready now; this thread checks next, so it wakes no other.
+    // Wakes no other thread for the next request: this thread itself checks for it next.
     while let Some(Turn { by, answer: query, end }) =
         mailbox.next(|waiting| waiting.next(MonotonicNs::now()))
     {
@@ -148,11 +148,12 @@ impl Answers {
         })
     }
 
-    /// Queues a request. Called on Zenoh's thread; does not block. Only if there are too many
-    /// requests, it ends one here; that waits behind the list which a thread may be sending to the
-    /// same host.
+    /// Queues a request. Called on Zenoh's thread. Does not block, except if there are too many
+    /// requests. Then it ends this request itself, and that waits behind a list that another thread
+    /// may be sending to the same host.
     pub(super) fn answer(&self, mut query: Query) {
-        // Requests need neither. Data of unknown senders must not stay in the queue.
+        // Requests need no payload and no attachment. Data of unknown senders must not stay in the
+        // queue.
         query.payload_mut().into_iter().for_each(|payload| *payload = ZBytes::new());
         query.attachment_mut().into_iter().for_each(|attachment| *attachment = ZBytes::new());
         let key = query.key_expr().as_str().to_owned();

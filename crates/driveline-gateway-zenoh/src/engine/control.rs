@@ -21,7 +21,7 @@ pub(super) const KIND: &str = "zenoh";
 /// Maximum number of remembered reasons that were logged while the host cannot join the network.
 const MAX_LOGGED_REASONS: usize = 16;
 
-/// The gateway's part in the domain on this host.
+/// Participant and lock of the gateway in the domain on this host.
 struct Here {
     /// One participant for all control threads, so that each knows what its predecessor still
     /// publishes for other hosts.
@@ -37,7 +37,7 @@ pub(super) struct Control {
     notices: Arc<Notices>,
     /// Present control thread, and the id of the host since its start.
     present: Mutex<Option<(Kicker, String)>>,
-    /// Also kept between two control threads.
+    /// Exists also while there is no control thread.
     here: Mutex<Option<Here>>,
     /// Reason why this process cannot use the network any more.
     failure: Mutex<Option<String>>,

@@ -215,8 +215,8 @@ impl ControlThread {
         })
     }
 
-    /// Runs until the gateway is stopped, and then returns `None`; or until it must restart because
-    /// a host does not answer any more. Then it returns the names for `tried`.
+    /// Runs until the gateway is stopped, or until it must restart because a host does not answer
+    /// any more. Returns `None` if the gateway was stopped, otherwise the names for `tried`.
     pub(super) fn run(mut self) -> Option<BTreeSet<String>> {
         while !self.control.is_stopped() {
             let now = MonotonicNs::now();
@@ -273,8 +273,8 @@ impl ControlThread {
         self.alone_at
     }
 
-    /// Returns the name of an interface that sockets are bound to and that is gone. They stay bound
-    /// to the old interface, even if a new one has the same name.
+    /// Returns the name of an interface that is gone although sockets are bound to it. Such sockets
+    /// stay bound to the old interface, even if a new one has the same name.
     fn lost_interface(&mut self, now: MonotonicNs) -> Option<String> {
         self.interfaces_at.take_if(|at| now >= *at)?;
         self.interfaces_at = Some(now + INTERFACES_EVERY);
@@ -376,7 +376,7 @@ impl ControlThread {
         let network = NetworkReport {
             peers: session.peers_zid().wait().count(),
             routers: session.routers_zid().wait().count(),
-            // Also if a certificate has expired meanwhile.
+            // This warning also appears if a certificate has expired since the start.
             caution: self
                 .certificates
                 .as_ref()
@@ -489,7 +489,7 @@ fn declare(
     changes.callback(heard).background().wait().map_err(failed(&key))?;
 
     // Gateways of this version have a subscriber of their own. A host whose access list permits
-    // only that one refuses the other.
+    // only that subscriber refuses the one for all versions.
     let others = (keys.hosts_of_all_versions(), true);
     for (key, of_other_versions) in [
         (keys.tokens("host"), false),

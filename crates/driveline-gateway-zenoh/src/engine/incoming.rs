@@ -161,12 +161,12 @@ impl Incoming {
         self.directory.similar(carried)
     }
 
-    /// Returns true if another host sends it and it is not received here.
+    /// Returns true if another host sends this topic and it is not received here.
     pub(super) fn is_sent_elsewhere(&self, topic: &TopicName) -> bool {
         self.directory.is_sent_elsewhere(topic)
     }
 
-    /// Returns true if another host sends it.
+    /// Returns true if another host sends this topic.
     pub(super) fn is_sent(&self, topic: &TopicName) -> bool {
         self.directory.is_sent(topic)
     }
@@ -328,7 +328,7 @@ impl Incoming {
         [forgotten, places, asked, probed, namesakes].into_iter().flatten().min()
     }
 
-    /// Asks hosts without a place again once there is one.
+    /// Asks hosts that wait for a place again once a place is free.
     fn give_places(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         if self.turned_away.is_empty() {
             return None;

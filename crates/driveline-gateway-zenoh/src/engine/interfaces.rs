@@ -34,8 +34,8 @@ pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
         .collect()
 }
 
-/// Returns the reason if this host lacks something now that it may have later. Call it before Zenoh
-/// is used.
+/// Returns an error if this host lacks an interface or an address now that it may have later. Call
+/// it before Zenoh is used.
 pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
     let there = interfaces();
     let lacks = |name: &str, to_be_found: bool| match there.iter().find(|i| i.name == name) {
@@ -46,7 +46,8 @@ pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
         Some(i) if addresses(i).is_empty() => Some("has no IPv4 address"),
         Some(_) => None,
     };
-    // If it listens on all addresses of an interface, others are sent these addresses.
+    // If the gateway listens on all addresses of an interface, it announces these addresses to
+    // other hosts.
     let lacking =
         named(spec).find_map(|(name, to_be_found)| Some((name, lacks(name, to_be_found)?)));
     let lacking = lacking.map(|(name, why)| GatewayError::Interface { name: name.to_owned(), why });
@@ -55,7 +56,7 @@ pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
     })
 }
 
-/// Returns the addresses of the interface on which Zenoh looks for hosts, as it has seen them.
+/// Returns the addresses of the interface on which Zenoh looks for hosts, as Zenoh has read them.
 pub(super) fn scouting_addresses(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
     let seen =
         SEEN.get().and_then(|seen| seen.iter().find(|i| Some(&i.name) == spec.interface.as_ref()));

@@ -30,20 +30,21 @@ pub(super) struct Lane {
 /// Queue of the thread.
 #[derive(Default)]
 struct Waiting {
-    /// Sending host. Another start of it has other numbers.
+    /// Sending host. After a restart, the host numbers its samples differently.
     from: Option<HostId>,
-    /// Each sample with its remote publisher. Without one, its outcome is known.
+    /// Samples, each with its remote publisher. The outcome of a sample without a remote publisher
+    /// is known.
     receive_window: ReceiveWindow<(Arrived, Weak<RemotePublisher>)>,
 }
 
-/// Outcome for a sample that will not be published, if the state of earlier samples is unknown: a
-/// final answer would acknowledge those, too.
+/// Returns the outcome to send for a sample that will not be published. It is "not yet" if the
+/// state of earlier samples is unknown: a final outcome would acknowledge those samples, too.
 pub(super) fn out_of_turn(outcome: Outcome, place: u16) -> Outcome {
     if place > 1 { Outcome::NotYet } else { outcome }
 }
 
 impl Waiting {
-    /// Queues a sample, or returns its acknowledgement. Returns neither if the acknowledgement
+    /// Queues a sample, or returns its acknowledgement. Also returns `None` if the acknowledgement
     /// follows later or the sample will be repeated.
     fn enter(
         &mut self,

@@ -61,7 +61,8 @@ fn report(control: &Control) -> Report {
 ///
 /// Any process can hold one: a process with all publishers and subscriptions of its host needs no
 /// separate gateway program. A gateway opens a [`driveline_shm::Participant`] of its own, and does
-/// not carry what that participant publishes: the endpoints of the process belong to another one.
+/// not carry what that participant publishes. The endpoints of the process belong to another
+/// participant.
 pub struct Gateway {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
@@ -70,10 +71,10 @@ pub struct Gateway {
 
 impl Gateway {
     /// Joins the domain and the network. Returns when both are joined; other hosts are found later.
-    /// If this host lacks an address or an interface, as at boot, it returns as well and retries
-    /// the network each second. Zenoh reads the interfaces of the host only once in a process: if
-    /// the process has used Zenoh before, it does not use interfaces that have appeared since then.
-    /// Blocks for at most a few seconds.
+    /// Also returns if this host lacks an address or an interface, as at boot: the gateway then
+    /// retries the network each second. Zenoh reads the interfaces of the host only once in a
+    /// process: if the process has used Zenoh before, the gateway does not use interfaces that have
+    /// appeared since then. Blocks for at most a few seconds.
     ///
     /// # Errors
     /// [`GatewayError`] if the configuration, the domain or the network does not permit it.
@@ -144,7 +145,8 @@ fn run(
         Err(logged) => (logged, Err(BTreeSet::new())),
     };
     loop {
-        // If the control thread restarts: the silent hosts for which it has been restarted.
+        // If the control thread restarts, `tried` has the silent hosts for which it has been
+        // restarted.
         let tried = match next {
             Ok(Some(tried)) => tried,
             Ok(None) => return,

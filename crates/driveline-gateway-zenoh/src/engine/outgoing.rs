@@ -27,8 +27,8 @@ use zenoh::sample::Locality;
 const MAX_ROUTES: usize = 256;
 /// Maximum number of routes that could not be made and are retried.
 const MAX_FAILED: usize = 1024;
-/// Maximum number of pairs of publisher and host for which the first sample is remembered. It is
-/// not announced for further pairs.
+/// Maximum number of pairs of publisher and host for which the first sample is remembered. For
+/// further pairs, the list does not announce the first sample.
 const MAX_FIRSTS: usize = 4096;
 /// Time for which an unwanted route is kept.
 const KEPT_PARKED: Duration = Duration::from_secs(60);
@@ -95,9 +95,9 @@ struct Failed {
 
 /// Reason why a route cannot be added.
 enum NoRoom {
-    /// Until the configuration or the load changes.
+    /// There is no space until the configuration or the load changes.
     Now(String),
-    /// Until the thread of another route has ended.
+    /// There is no space until the thread of another route has ended.
     Yet(String),
 }
 
@@ -126,7 +126,8 @@ pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
 pub(super) struct Firsts(Arc<Mutex<BTreeMap<(EndpointId, HostId), u64>>>);
 
 impl Firsts {
-    /// With several routes to a host, one after the other, the newest one counts.
+    /// Notes a first sample. If several routes lead to a host, one after the other, the value of
+    /// the newest route counts.
     pub(super) fn note(&self, publisher: EndpointId, host: &HostId, first: u64) {
         let mut firsts = lock(&self.0);
         if firsts.len() < MAX_FIRSTS {

@@ -104,8 +104,9 @@ impl Reconnect {
 
     /// Returns true if this host may try to connect to a reported host. Three conditions: no
     /// attempt to that host is in progress; fewer than `MAX_MEETING` attempts are in progress (a
-    /// host that reports wrong addresses must not block reconnecting); and its connection was not
-    /// just lost, because one of both ends then reconnects to the last address anyway.
+    /// host that reports wrong addresses must not block reconnecting); and the connection to that
+    /// host was not just lost, because one of the two hosts then reconnects to the last address
+    /// anyway.
     pub(super) fn may_meet(&self, start: u64, now: MonotonicNs) -> bool {
         self.attempts.count() < MAX_MEETING
             && !self.attempts.go_on(&start)

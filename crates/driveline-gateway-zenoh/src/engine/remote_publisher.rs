@@ -152,9 +152,9 @@ impl RemotePublisher {
         lock(&self.watch).poll();
     }
 
-    /// Returns the QoS to request from its publisher. `None`: no subscription. History for late
-    /// joiners is requested with the first subscription, whatever that one requests: later, it
-    /// could not be put before newer samples.
+    /// Returns the QoS to request from its publisher; `None` if there is no subscription. The first
+    /// subscription makes the gateway request the history for late joiners, even if that
+    /// subscription does not request it: later, the history could not be put before newer samples.
     pub(super) fn wanted(&self) -> Option<QosMark> {
         let reliability = lock(&self.watch).reliability()?;
         Some(QosMark { reliability, durability: self.offer.qos.durability })
@@ -266,7 +266,8 @@ impl RemotePublisher {
             part.copy_from_slice(slice);
             filled += slice.len();
         }
-        // Without this, a sample that lacks the promised checksum would be given one here.
+        // Without this check, the local publisher would give a checksum to a sample that lacks the
+        // promised one.
         let verified = match head.header.checksum {
             None => !self.offer.qos.checksum,
             Some(sum) => sum == XxHash3_64::oneshot(loan.payload()),
@@ -295,7 +296,8 @@ impl RemotePublisher {
 }
 
 impl Drop for RemotePublisher {
-    /// A sample may have been waiting for readers when the publisher's state was reported.
+    /// Reports the counts once more: a sample may have been waiting for readers when the state was
+    /// reported.
     fn drop(&mut self) {
         let publishing = lock(&self.publishing);
         self.count(&publishing);

@@ -43,8 +43,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(20);
 /// while other samples of the route wait. After that each such sample is dropped at once, until a
 /// remote publisher exists.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum number of publishers for which it is remembered whether they have a remote publisher.
-/// For others it is found out again.
+/// Maximum number of publishers for which the route remembers whether they have a remote publisher.
+/// For other publishers, the route finds it out again.
 const MAX_STANDING: usize = 256;
 
 /// Messages to a route's thread.
@@ -54,8 +54,8 @@ pub(super) struct RouteInbox {
     stop: AtomicBool,
     /// The other host does not request the topic at present.
     parked: AtomicBool,
-    /// Number of times that it was no longer wanted. An interruption between two checks of the
-    /// thread counts, too.
+    /// Number of times that the other host stopped requesting the topic. An interruption between
+    /// two checks of the thread counts, too.
     partings: AtomicU64,
     /// Publishers with samples in flight, or departed ones whose samples are still to be taken.
     owed: Mutex<Vec<EndpointId>>,
@@ -357,8 +357,8 @@ impl Sender {
         }
     }
 
-    /// Publishes which publishers still have samples for the other host: none while it requests
-    /// nothing.
+    /// Updates `owed`, the list of publishers that still have samples for the other host. The list
+    /// is empty while the other host requests nothing.
     fn publish_owed(&mut self, parked: bool) {
         let oldest = self.window.oldest();
         self.senders.retain(|(_, last)| oldest.is_some_and(|oldest| *last >= oldest));
@@ -434,7 +434,7 @@ impl Sender {
         }
     }
 
-    /// Samples that are not in flight are not repeated.
+    /// Releases samples that are no longer in flight: they are not repeated.
     fn release_held(&mut self) {
         let oldest = self.window.oldest();
         self.held.retain(|(_, head)| oldest.is_some_and(|oldest| head.number >= oldest));

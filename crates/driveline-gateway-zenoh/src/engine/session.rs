@@ -51,7 +51,7 @@ const RECEIVE_BUFFER_BYTES: u32 = 1 << 20;
 /// Maximum number of peers and routers connected at once, and of connections being accepted.
 const MAX_SESSIONS: u32 = 64;
 
-/// Returns the number of bytes that this bandwidth carries in so many microseconds, within bounds.
+/// Returns the number of bytes that this bandwidth carries in `us` microseconds, within the bounds.
 /// 1 Mbit/s is one bit each microsecond.
 fn bytes_of(mbit: u32, us: u32, [least, most]: [u32; 2]) -> u32 {
     (mbit.saturating_mul(us) / 8).clamp(least, most)
@@ -173,7 +173,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     Ok(config)
 }
 
-/// Opens a session. `identity`: of the session, unless a Zenoh file sets another one.
+/// Opens a session. `identity`: identity of the session, unless a Zenoh file sets another one.
 pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> {
     if value(&config, "id").is_null() {
         config.insert_json5("id", &json(identity))?;
@@ -181,17 +181,18 @@ pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> 
     Opened::new(config)
 }
 
-/// Returns the time after which the kernel breaks a connection with unacknowledged data. Even with
-/// the first retransmission, 0.2 s later, it is less than the rest of the lease, of which one
-/// keep-alive period may have passed. So the kernel finds a dead connection first. It then wakes
-/// threads that wait for space, while Zenoh would let them wait for their time-out.
+/// Returns the time after which the kernel breaks a connection with unacknowledged data. Together
+/// with the 0.2 s until the first retransmission, it is less than the remaining lease, even if one
+/// keep-alive period of the lease has passed. So the kernel finds a dead connection first. It then
+/// wakes threads that wait for space, while Zenoh would let them wait for their time-out.
 pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
     let ms =
         config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
     Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)) * 5 / 8)
 }
 
-/// Returns a warning about a Zenoh file whose defaults do what otherwise needs an explicit key.
+/// Returns a warning if a Zenoh file opens this host to others by Zenoh's defaults, which under
+/// `network:` would need an explicit key.
 pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
     let path = spec.zenoh.as_ref()?;
     let open = open_to_all(config);
@@ -224,7 +225,7 @@ pub(super) fn listens(config: &Config) -> Vec<String> {
     endpoints(config, "listen/endpoints")
 }
 
-/// Returns the endpoints to which it connects.
+/// Returns the endpoints to which a session with this configuration connects.
 pub(super) fn connects(config: &Config) -> Vec<String> {
     endpoints(config, "connect/endpoints")
 }
@@ -355,7 +356,9 @@ mod tests {
         let (first, longest) =
             (retry["period_init_ms"].as_u64().unwrap(), retry["period_max_ms"].as_u64().unwrap());
         let open_within = number("transport/unicast/open_timeout");
-        // While packets are lost: the repeated packet, and the first one of the next attempt.
+        // While packets are lost, the longest pause between packets that open a connection: from
+        // the first packet of an attempt to its repetition, or from there to the first packet of
+        // the next attempt.
         let lost = REPEATED_AFTER_MS.max(open_within - REPEATED_AFTER_MS + first.max(longest));
         // Before the lease ends, TCP repeats its data, or a new connection is made, whichever comes
         // first.

@@ -43,8 +43,8 @@ impl Questions {
         }
     }
 
-    /// Notes a request to a host. `false`: the last one is less than `pause` ago, so none is
-    /// needed. Without a pause, always `true`.
+    /// Notes a request to a host. Returns `false` if the last request is less than `pause` ago, so
+    /// that none is needed. Always returns `true` if `pause` is zero.
     fn is_due(&self, key: &str, now: MonotonicNs, pause: Duration) -> bool {
         let mut hosts = lock(&self.0);
         let asked = hosts.get(key).copied();

@@ -45,7 +45,8 @@ impl Watch {
                 _ => {}
             }
         }
-        // Only then is the set known again: as many may have arrived as have departed.
+        // Only at a count of 0 is the set known again: at any other count, unreported arrivals and
+        // departures may have balanced each other.
         if self.uncertain && (self.matched)() == 0 {
             self.subscriptions.clear();
             self.uncertain = false;

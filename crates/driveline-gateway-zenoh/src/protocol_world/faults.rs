@@ -56,8 +56,8 @@ pub(super) fn schedule(hosts: usize, random: &mut Random) -> Vec<Fault> {
                 77..=81 => What::Broken([host, other]),
                 _ => What::Publishers(host, random.chance(85)),
             };
-            // Shorter than a lease, about a lease, or longer than the time for which state is
-            // remembered.
+            // The fault is shorter than a lease, about as long, or longer than the time for which
+            // state is remembered.
             let lasts = match random.below(10) {
                 0..=3 => random.between(50, 1_500) * MS,
                 4..=7 => random.between(1_500, 8_000) * MS,

@@ -95,7 +95,7 @@ pub(super) enum Out {
     Connect(u64, String),
     TokensChanged,
     PollAgain,
-    /// This gateway ends; its successor starts with these names.
+    /// This gateway ends. Its successor starts with these names of silent hosts.
     StartAnew(BTreeSet<String>),
 }
 
@@ -274,7 +274,7 @@ impl Gateway {
         self.next.is_some_and(|next| next <= now)
     }
 
-    /// Announcements of this gateway to another start.
+    /// Returns the announcements of this gateway to the gateway with the start number `to`.
     pub(super) fn tokens(&self, to: u64, version: u64) -> Message {
         let wants = self.wants.iter().filter(|(of, _)| of.incarnation() == to);
         Message::Tokens {
@@ -641,7 +641,7 @@ impl Gateway {
         }
     }
 
-    /// Lets routes send what they may.
+    /// Lets each route send the samples that it may send now.
     pub(super) fn turn_routes(
         &mut self,
         now: MonotonicNs,
@@ -659,7 +659,7 @@ impl Gateway {
         out
     }
 
-    /// Does what is due, as the gateway's control thread does.
+    /// Does the work that is due, as the gateway's control thread does.
     pub(super) fn poll(
         &mut self,
         now: MonotonicNs,

@@ -206,8 +206,9 @@ pub enum Outcome {
     Gap,
 }
 
-/// Acknowledgement: all samples of the route up to `number` have arrived. With [`Outcome::NotYet`]:
-/// only those before `number`, or, of a sample with a place, no statement about other samples.
+/// Acknowledgement: all samples of the route up to `number` have arrived. With [`Outcome::NotYet`],
+/// it only states that the samples before `number` have arrived; for a sample with a place, it
+/// states nothing about other samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// Outcome of that sample.
@@ -221,7 +222,7 @@ pub struct Ack {
     pub sent: MonotonicNs,
     /// Time of arrival, on the receiving host's clock.
     pub received: MonotonicNs,
-    /// Time of sending this, on the receiving host's clock.
+    /// Time at which this acknowledgement was sent, on the receiving host's clock.
     pub answered: MonotonicNs,
 }
 

@@ -230,7 +230,7 @@ impl EndedEntry {
         if self.first.len() > MAX_FIRSTS || self.last.is_some_and(|last| last > MAX_NUMBER) {
             return None;
         }
-        // When the publisher ended, the first one may not have been written yet.
+        // The first sample for a host may not have been written yet when the publisher ended.
         let possible = |first: u64| first >= 1 && self.last.is_none_or(|last| first <= last + 1);
         let firsts = self.first.iter().map(|(host, first)| {
             Some((host.parse().ok()?, *first)).filter(|(_, first)| possible(*first))

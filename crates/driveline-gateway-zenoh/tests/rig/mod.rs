@@ -45,7 +45,8 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Runs the holders one after the other: tests of a program measure, and disturb each other.
+/// Makes tests run one after the other while they hold the result: they measure, and would disturb
+/// each other.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -210,7 +211,7 @@ impl Cable {
     pub(crate) fn reset_connections(&self) -> bool {
         let Some([a, _]) = self.hosts() else { return false };
         let other = ADDRESSES[1].to_string();
-        // It lists the connections that it has ended.
+        // `ss` lists the connections that it has ended.
         a.run(&format!("ss -K dst {other}")).is_ok_and(|ended| ended.contains(&other))
     }
 
@@ -342,7 +343,7 @@ impl Host {
         }
     }
 
-    /// Memory of the gateway that is private and no file, in bytes.
+    /// Private memory of the gateway that belongs to no file, in bytes.
     pub(crate) fn private_memory(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
@@ -385,7 +386,7 @@ impl Host {
 }
 
 pub(crate) struct Rig {
-    // First, so that the gateways end before their network.
+    // The first field, so that the gateways end before their network.
     pub(crate) a: Host,
     pub(crate) b: Host,
     pub(crate) cable: Cable,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measures an operation, and the part of it in which a needed thread was ready to run and had no
-//! processor. With it, other load on the machine does not decide about the gateways' results.
+//! processor. So other load on the machine does not decide the result of a measurement.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 pub(crate) const MOST: Duration = Duration::from_millis(1_500);
 /// A thread that has waited less has had a processor whenever it needed one.
 const QUIET: Duration = Duration::from_millis(100);
-/// Interval at which waiting threads are sampled. Meanwhile a sample passes some threads of each
-/// process, and not all.
+/// Interval at which waiting threads are sampled. In one interval, a Driveline sample passes some
+/// threads of each process, but not all of them.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// Unit of `/proc/stat`: hundredths of a second on every system.
 const TICK: Duration = Duration::from_millis(10);
@@ -45,8 +45,8 @@ struct Observations {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Took {
     pub(crate) time: Duration,
-    /// Part of that time in which threads that were needed may have been ready to run and did not;
-    /// it includes time taken by the hypervisor.
+    /// Part of that time in which needed threads may have been ready to run but did not run.
+    /// Includes time taken by the hypervisor.
     pub(crate) waited: Duration,
 }
 
@@ -138,14 +138,14 @@ impl Took {
 }
 
 /// Returns true if durations are judged: in `make measure`, which sets `DRIVELINE_MEASURE`. A
-/// gating test only waits for what is promised, and prints how long it took.
+/// gating test only waits for the promised effect, and prints how long it took.
 pub(crate) fn measures() -> bool {
     std::env::var_os("DRIVELINE_MEASURE").is_some()
 }
 
 /// Asserts that an operation takes no longer than promised, where durations are judged. If it takes
-/// longer and the machine had other work, it is measured once more: late twice is late. Prints the
-/// time past the test harness, which hides the output of passing tests.
+/// longer and the machine had other work, it is measured once more; if it is late again, the
+/// assertion fails. Prints the time past the test harness, which hides the output of passing tests.
 #[track_caller]
 pub(crate) fn within(promised: Duration, what: &str, measure: impl FnMut() -> Took) {
     within_if(measures(), promised, what, measure);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A publisher that publishes continuously on its own thread, a subscription on the same host, and
-//! the samples that arrive on the other host. So the test's changes to the network themselves delay
-//! neither end.
+//! the samples that arrive on the other host. Because of the thread, the commands by which a test
+//! changes the network delay neither the publisher nor that subscription.
 
 use super::readings::{Heard, TOPIC};
 use super::stopwatch::{Stopwatch, Took, measures, print_measured, this_thread, waited_of, within};
@@ -63,7 +63,7 @@ pub(crate) struct Talk {
     shared: Arc<Shared>,
     speaks: Option<JoinHandle<RawPublisher>>,
     listens: Option<JoinHandle<()>>,
-    /// Publishes nothing, and still exists.
+    /// A publisher that publishes nothing any more, but still exists.
     _publisher: Option<RawPublisher>,
 }
 

@@ -81,9 +81,9 @@ impl fmt::Display for LeftOut {
 impl Definitions {
     /// Reads the definitions of packages. Each entry of `directories` is a package, a directory of
     /// packages, or an installed ROS 2, which has packages under `share`; or several of these, with
-    /// `:` between them. Of several packages with one name, one that is given itself counts,
-    /// otherwise the first, as in ROS 2. Remedies name paths below `base` relative to it. Blocks on
-    /// files.
+    /// `:` between them. If several packages have the same name, a package that is itself an entry
+    /// takes precedence, otherwise the first one, as in ROS 2. Remedies name paths below `base`
+    /// relative to it. Blocks on files.
     #[must_use]
     pub fn read(directories: &[PathBuf], base: &Path) -> Self {
         let (directories, base) = (directories.to_vec(), base.to_owned());
@@ -137,7 +137,8 @@ impl Definitions {
             Err(e) => return self.unusable.push((number, e)),
         };
         let nameless: Vec<&PathBuf> = files.iter().filter(|file| !self.add(number, file)).collect();
-        // If many packages are given, not all are needed.
+        // In a directory of many packages, a package without usable files is no mistake: not all
+        // packages are needed.
         if let Some(first) = nameless.first().filter(|_| *is_given && nameless.len() == files.len())
         {
             self.unusable.push((number, no_names(directory, first)));
@@ -148,17 +149,17 @@ impl Definitions {
     fn add(&mut self, number: usize, file: &Path) -> bool {
         let Err(error) = self.catalog.add_file(file) else { return true };
         match name_of(file) {
-            // Nothing can refer to it: it is an editor's lock, or a copy.
+            // Nothing can refer to this file: it is an editor's lock, or a copy.
             None => return false,
             Some(name) if !self.defines(&name) => drop(self.broken.insert(name, (number, error))),
-            // The intended one of two definitions is unknown.
+            // A second definition of the same name: which one is intended is unknown.
             Some(_) => self.unusable.push((number, error)),
         }
         true
     }
 
-    /// Returns the directories that cannot be used, by their index from 0: those without
-    /// definitions, or with a definition that differs from another package's.
+    /// Returns the directories that cannot be used, by their index from 0: directories without
+    /// definitions, and directories with a definition that differs from another package's.
     pub fn unusable(&self) -> impl Iterator<Item = (usize, &DefinitionError)> {
         self.unusable.iter().map(|(number, error)| (*number, error))
     }
@@ -320,8 +321,8 @@ impl Definitions {
         }
     }
 
-    /// Suggests the intended name. `by_name`: the name is not from a definition, which knows its
-    /// packages.
+    /// Suggests the intended name. `by_name`: a person wrote the name, so its package may be wrong,
+    /// too.
     fn near(&self, missing: &TypeName, by_name: bool) -> Option<String> {
         let messages = self.catalog.messages().map(|m| &m.name);
         let all = messages.chain(self.catalog.services().map(|s| &s.name));
@@ -681,7 +682,8 @@ mod tests {
                 "{whole}"
             );
         }
-        // Of two places, the first counts, as in ROS 2. A package given itself precedes both.
+        // If two directories have the same package, the first takes precedence, as in ROS 2. A
+        // package that is itself an entry precedes both.
         let both = |first: &str, second: &str| {
             let joined =
                 std::env::join_paths([dir.path().join(first), dir.path().join(second)]).unwrap();

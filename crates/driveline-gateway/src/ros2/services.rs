@@ -137,7 +137,7 @@ impl ServiceRule {
         self.max_response.0.saturating_mul(pending.max(2) + 2 * pending + 4)
     }
 
-    /// Returns a remark on its memory, if that is much, with the remedy.
+    /// Returns a remark, with the remedy, if the service reserves much memory.
     #[must_use]
     pub fn memory_remark(&self) -> Option<(String, &'static str)> {
         let bytes = self.memory_bytes();

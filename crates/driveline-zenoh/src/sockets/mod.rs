@@ -3,12 +3,12 @@
 //! process. It makes the kernel break connections whose other end does not answer, and ends
 //! connections that Zenoh has given up. `scout` repeats discovery by multicast.
 //!
-//! Before Zenoh closes a connection, it waits until no thread waits for space in it, and over TLS
-//! for space for buffered data. Meanwhile the kernel keeps trying: for a quarter of an hour, or
-//! forever if the other end is stopped. An error of the socket wakes all these threads; Zenoh has
-//! no setting for that. The source of the error does not matter: the kernel breaks the connection
-//! without an acknowledgement, or `shut` does after Zenoh has heard nothing for a lease, or the
-//! other end closes it.
+//! Before Zenoh closes a connection, it waits until no thread waits for space in it. Over TLS, it
+//! also waits until there is space for buffered data. Meanwhile the kernel keeps trying: for a
+//! quarter of an hour, or forever if the other host is stopped. An error of the socket wakes all
+//! these threads; Zenoh has no setting for that. The source of the error does not matter: the
+//! kernel breaks the connection without an acknowledgement, or `shut` ends it after Zenoh has heard
+//! nothing for a lease, or the other host closes it.
 #![allow(
     unsafe_code,
     reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this \
@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::time::Duration;
 use zenoh::session::Link;
 
-/// Period of checks: a new connection is found before it can be given up.
+/// Period of checks: short enough that a new connection is found before it can be given up.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Maximum limit that the kernel accepts.
@@ -48,7 +48,7 @@ pub fn break_unanswered(limit: Duration) -> io::Result<()> {
     set_limits(limit)?;
     let again = move || loop {
         std::thread::sleep(EVERY);
-        // It could be read before; a failure now is repaired by the next check.
+        // `/proc` could be read before. The next check repairs a failure now.
         let _ = set_limits(limit);
     };
     std::thread::Builder::new().name("dl-sockets".into()).spawn(again).map(drop)
@@ -57,8 +57,8 @@ pub fn break_unanswered(limit: Duration) -> io::Result<()> {
 /// Sets the limit for the present sockets.
 fn set_limits(limit: Duration) -> io::Result<()> {
     let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(MOST_MS).min(MOST_MS);
-    // Sockets that are not TCP refuse it. If the number was given to another socket meanwhile, that
-    // socket needs the limit too.
+    // Sockets that are not TCP refuse the option. If the descriptor's number was given to another
+    // socket meanwhile, that socket needs the limit too.
     for number in sockets()? {
         let _ = set_tcp_user_timeout(borrowed(number), limit_ms);
     }
@@ -67,7 +67,8 @@ fn set_limits(limit: Duration) -> io::Result<()> {
 
 /// Ends a TCP connection of this process: threads that read, write or wait for space in it
 /// continue, and closing it does not wait (Zenoh would wait up to 10 s for acknowledgements).
-/// Returns true for a TCP connection, ended already or not; others are not changed.
+/// Returns true for a TCP connection, ended already or not. For any other connection, does nothing
+/// and returns false.
 pub(crate) fn shut(link: &Link) -> bool {
     let (Some(here), Some(there)) = (address(link.src().as_str()), address(link.dst().as_str()))
     else {
@@ -119,8 +120,8 @@ fn sockets() -> io::Result<impl Iterator<Item = RawFd>> {
     }))
 }
 
-/// Borrows the file that had this number just now, for calls that do not close it and may find
-/// another file there, or none.
+/// Borrows the file that had this descriptor number just now. Only for calls that do not close the
+/// file and that may find another file under the number, or none.
 fn borrowed(number: RawFd) -> BorrowedFd<'static> {
     // SAFETY: the number is of a descriptor that was open just now, so it is not -1. Another thread
     // may close it meanwhile, and the number may be given to another file. The only uses are calls
@@ -152,14 +153,14 @@ mod tests {
         let (here, there) =
             (locator(full.local_addr().unwrap()), locator(full.peer_addr().unwrap()));
         let kept = full.try_clone().unwrap();
-        // As Zenoh sets it.
+        // The linger time that Zenoh sets.
         set_socket_linger(&kept, Some(Duration::from_secs(10))).unwrap();
         let writer = std::thread::spawn(move || {
             loop {
                 full.write_all(&[0; 1 << 16])?;
             }
         });
-        // Fills it with data that is not read.
+        // Fills the socket with data that the other side does not read.
         let mut queued = 0;
         loop {
             // time: a full socket takes no more for a while; a slow machine finds it full later
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn connections_have_the_limit_whenever_they_were_made() {
-        // time: given to the kernel; nothing waits for it
+        // time: passed to the kernel; the test does not wait for it
         const LIMIT: Duration = Duration::from_secs(2);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();

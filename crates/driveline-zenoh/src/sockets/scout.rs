@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Makes Zenoh search for other hosts by multicast once more. Zenoh does so after 1, 2 and 4 s and
-//! then every 8 s, and has no setting for that. But it accepts every answer that arrives at its
-//! asking socket, so it is enough to send the same question from that socket.
+//! then every 8 s, and has no setting for that. But Zenoh accepts every answer that arrives at the
+//! socket from which it asks. So it is enough to send the same question from that socket.
 
 use super::{borrowed, sockets};
 use rustix::fd::OwnedFd;
@@ -15,8 +15,9 @@ const ASKED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 224), 744
 /// *Scout* message of Zenoh's protocol 9 to routers, peers and clients: the question of Zenoh 1.
 const QUESTION: [u8; 3] = [0x01, 0x09, 0b111];
 
-/// Sends the question from each of Zenoh's asking sockets on one of these addresses of this host.
-/// Returns their number. Only for programs in which all sockets are their own or Zenoh's.
+/// Sends the question from each socket from which Zenoh asks on one of these addresses of this
+/// host. Returns the number of these sockets. Only for programs in which all sockets belong to the
+/// program itself or to Zenoh.
 ///
 /// # Errors
 /// `/proc` cannot be read. A question that cannot be sent, as on a link that is down, is not an
@@ -24,17 +25,17 @@ const QUESTION: [u8; 3] = [0x01, 0x09, 0b111];
 pub fn look_for_others(from: &[Ipv4Addr]) -> io::Result<usize> {
     let mut asked = 0;
     for socket in sockets()?.filter_map(|number| asks_by(number, from)) {
-        // Fails while the link is down; it is repeated.
+        // Fails while the link is down. The caller repeats the search.
         let _ = sendto(&socket, &QUESTION, SendFlags::DONTWAIT, &ASKED);
         asked += 1;
     }
     Ok(asked)
 }
 
-/// Returns a duplicate of this socket if Zenoh asks by it: no other UDP socket has a multicast
+/// Returns a duplicate of this socket if Zenoh asks from it: no other UDP socket has a multicast
 /// interface and no peer. The duplicate is checked and used, because the number may be given to
-/// another file at any time. Only datagram sockets are duplicated: the owner of the last descriptor
-/// of a connection waits in `close` for acknowledgements, up to 10 s by Zenoh's setting.
+/// another file at any time. Only datagram sockets are duplicated: the thread that closes the last
+/// descriptor of a connection waits in `close` for acknowledgements, up to 10 s by Zenoh's setting.
 fn asks_by(number: RawFd, from: &[Ipv4Addr]) -> Option<OwnedFd> {
     is_of_datagrams(borrowed(number)).then_some(())?;
     let socket = rustix::io::fcntl_dupfd_cloexec(borrowed(number), 0).ok()?;
