@@ -278,7 +278,7 @@ unsafe fn add_parameter(
 /// # Safety
 /// `builder` is NULL, or live and not used elsewhere during `'a`.
 unsafe fn builder_of<'a>(builder: *mut dl_class_builder) -> Outcome<&'a mut dl_class_builder> {
-    // SAFETY: this function's contract; `as_mut` looks for NULL.
+    // SAFETY: this function's contract; `as_mut` checks for NULL.
     unsafe { builder.as_mut() }.ok_or_else(|| Failure::argument("argument 'builder' is NULL"))
 }
 

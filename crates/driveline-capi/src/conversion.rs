@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time that callbacks spend between messages and bytes.
+//! Time that callbacks spend on converting between messages and bytes.
 
 use crate::status::guard_value;
 use driveline::conversion;

@@ -14,10 +14,10 @@ pub(crate) struct Exclusive<T> {
 }
 
 // SAFETY: the value is reached only through `Inside`, of which there is one at a time (`enter`); so
-// threads have it in turns, which is what `Send` permits.
+// threads use the value one after another, which `Send` permits.
 unsafe impl<T: Send> Sync for Exclusive<T> {}
 
-/// The use of the value. Ends when it is dropped.
+/// Access of one thread to the value. Ends when it is dropped.
 pub(crate) struct Inside<'a, T>(&'a Exclusive<T>, PhantomData<&'a mut T>);
 
 impl<T> Exclusive<T> {

@@ -5,7 +5,7 @@
 //! source and compared with the committed one by a test. Rules of the whole ABI:
 //! - every function returns a [`dl_status`] or cannot fail; the detail of a failure is text in
 //!   `dl_last_error()`;
-//! - no panic and no exception crosses the border, nothing ends the process;
+//! - no panic and no exception crosses the ABI, and no function ends the process;
 //! - handles are opaque. A function that consumes one takes `T **`, marked "moved", and leaves NULL
 //!   behind, so that using it twice is an error and not a crash. A "borrowed" result stays the
 //!   callee's; each function documents how long it is valid;

@@ -2,8 +2,8 @@
 //! A hostile publisher changes its payload while Rust reads it: views stay inside it, text stays
 //! text, nothing panics.
 //!
-//! Here because only this crate and the host transport can change memory to which other code has a
-//! reference.
+//! The tests are in this crate because only it and the host transport may have the `unsafe` code
+//! that changes memory while other code has a reference to it.
 
 use driveline_msgs::{
     CloudView, Encoding, Header, Image, ImageView, PointCloud, PointField, PointXyzi,
@@ -12,8 +12,8 @@ use driveline_types::{Plain, PlainRef};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use zerocopy::IntoBytes;
 
-/// Memory that is mapped twice, so to say: `bytes` is what a reader sees, `overwrite` is what the
-/// publisher does.
+/// Payload memory as if it were mapped twice: `bytes` is the reader's mapping, and `overwrite`
+/// writes through the publisher's mapping.
 struct Payload {
     memory: *mut u8,
     layout: std::alloc::Layout,
@@ -34,9 +34,9 @@ impl Payload {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: allocated with this length, and freed only in `drop`. That it changes while it is
-        // borrowed is what the tests are about: a mapping of another process's segment does the
-        // same.
+        // SAFETY: allocated with this length, and freed only in `drop`. The memory changes while it
+        // is borrowed, as a mapping of another process's segment does. The tests check that this is
+        // harmless.
         unsafe { std::slice::from_raw_parts(self.memory, self.layout.size()) }
     }
 
@@ -62,7 +62,8 @@ impl Drop for Payload {
     }
 }
 
-/// Swaps two heads from another thread for as long as `look` is called.
+/// Calls `look` repeatedly while another thread replaces the head of the payload by one of two
+/// values in turn.
 fn look_while_heads_change<T: Plain>(payload: &Payload, one: &T, other: &T, look: impl Fn()) {
     let (done, changes) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
@@ -83,7 +84,7 @@ fn look_while_heads_change<T: Plain>(payload: &Payload, one: &T, other: &T, look
     });
 }
 
-/// Ends the other thread also when this one panics.
+/// Ends the other thread, even if this thread panics.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -134,7 +135,7 @@ fn clouds_that_change_are_looked_at_inside_their_payload() {
     look_while_heads_change(&payload, &good, &huge, || {
         let Ok(view) = CloudView::new(PlainRef::new(payload.bytes()).unwrap()) else { return };
         assert_eq!(view.fields().count(), view.head().field_count as usize);
-        // Heads that are half one and half the other may name no points.
+        // A head that mixes both values may describe no points.
         let Ok(points) = view.points::<PointXyzi>() else { return };
         assert_eq!(points.len(), view.len());
         assert!(payload.contains(points.as_bytes()));

@@ -88,8 +88,8 @@ unsafe extern "C-unwind" {
     fn dlerror() -> *const c_char;
 }
 
-/// Ends the process if an exception drops it: the dynamic linker still holds its locks then, and
-/// its work is half done.
+/// Guard that ends the process if an exception drops it. At that time, the dynamic linker still
+/// holds its locks, and its work is incomplete.
 struct NoWayBack<'a>(&'a Path);
 
 impl Drop for NoWayBack<'_> {
@@ -105,7 +105,7 @@ fn open(path: &Path) -> Result<Library, LoadError> {
         .map_err(|_| failed(path, "its path contains a zero byte"))?;
     let barrier = NoWayBack(path);
     // SAFETY: this runs the library's initialisers: a graph that names a library asks to run its
-    // code here. An exception of theirs unwinds into the barrier, which does not return.
+    // code here. An exception of an initialiser unwinds into `barrier`, whose drop does not return.
     let handle = unsafe { dlopen(name.as_ptr(), RTLD_NOW | RTLD_LOCAL) };
     std::mem::forget(barrier);
     if handle.is_null() {
@@ -125,7 +125,7 @@ fn open(path: &Path) -> Result<Library, LoadError> {
 
 fn entry(library: &Library, path: &Path) -> Result<Vec<dl_component_vtable>, LoadError> {
     type Entry = unsafe extern "C" fn() -> *const dl_component_library;
-    // SAFETY: libraries that export this name mean this function.
+    // SAFETY: a library that exports this name exports a function of this type.
     let entry: Symbol<Entry> = unsafe { library.get(ENTRY) }.map_err(|_| {
         failed(path, format_args!("{NO_COMPONENTS} (it does not export driveline_component_entry)"))
     })?;
@@ -159,10 +159,10 @@ unsafe fn classes_of(
     if (size as usize) < FIRST_TABLE {
         return Err(failed(path, format_args!("its table of {size} bytes is damaged")));
     }
-    // When the table grows, older libraries have shorter ones: then it is read as the classes are.
+    // If a later release adds fields, older libraries have shorter tables. Then the table must be
+    // read with `read_known`, as the classes are.
     const { assert!(size_of::<dl_component_library>() == FIRST_TABLE) };
-    // SAFETY: static, and as large as we know it at least, which the two lines above have made sure
-    // of.
+    // SAFETY: static, and at least as large as our type: the two checks above ensure this.
     let table = unsafe { &*table };
     if table.class_count == 0 {
         return Err(failed(path, NO_COMPONENTS));
@@ -177,7 +177,7 @@ unsafe fn classes_of(
     // vtables.
     let pointers = unsafe { std::slice::from_raw_parts(table.classes, table.class_count) };
     let checked = pointers.iter().map(|p| {
-        // SAFETY: as above, and NULL is looked for.
+        // SAFETY: as above; `read_known` checks for NULL.
         let vtable = unsafe { read_known("class", *p) }.map_err(|e| {
             failed(path, format_args!("its table of classes is damaged: {}", e.text))
         })?;

@@ -34,9 +34,9 @@ pub(crate) fn to_stderr_unless_set(default: &str) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false);
-    // If the log cannot be written, that cannot be reported either, and an attempt would panic.
+    // If the log cannot be written, this error cannot be reported either: an attempt would panic.
     let log = log.log_internal_errors(false);
-    // Last: the handle is of the writer's type.
+    // Called last, because the type of the handle depends on the writer and the format.
     let log = log.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
     let handle = log.reload_handle();
     // Another thread may have been faster; then its choice holds.

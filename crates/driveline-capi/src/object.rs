@@ -81,20 +81,20 @@ impl CppObject {
     /// Takes over an object.
     ///
     /// # Safety
-    /// `object` is one that `vtable` is for, without another owner; the vtable has a type, `clone`
-    /// and `drop`, and its pointers are valid for ever.
+    /// `object` is an object of the vtable's type and has no other owner; the vtable has a type,
+    /// `clone` and `drop`, and its pointers are valid for ever.
     pub(crate) unsafe fn new(object: *mut c_void, vtable: dl_object_vtable) -> Self {
         Self { object, vtable }
     }
 
     /// Identity of the value's type.
     pub(crate) fn type_id(&self) -> &CStr {
-        // SAFETY: a valid vtable has a NUL-terminated static text there (checked for NULL by who
-        // accepts vtables).
+        // SAFETY: a valid vtable has a NUL-terminated static text there (code that accepts a vtable
+        // checks it for NULL).
         unsafe { CStr::from_ptr(self.vtable.type_id) }
     }
 
-    /// The value, if it is of this type; valid as long as this.
+    /// Returns the value, if it is of this type. The pointer is valid as long as `self`.
     pub(crate) fn value(&self, type_id: &CStr) -> Option<*const c_void> {
         (self.type_id() == type_id).then(|| self.value_in(self.object))
     }
@@ -104,7 +104,7 @@ impl CppObject {
         self.vtable.value.map_or(object, |value| unsafe { value(object) })
     }
 
-    /// The value with an owner of its own, if it is of this type.
+    /// Returns the value with an owner of its own, if it is of this type.
     pub(crate) fn share(&self, type_id: &CStr) -> Outcome<Option<dl_shared_object>> {
         if self.type_id() != type_id {
             return Ok(None);

@@ -208,7 +208,7 @@ pub unsafe extern "C" fn dl_node_get_parameter(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_string_drop(text: *mut *mut c_char) {
     guard_value((), || {
-        // SAFETY: `as_mut` looks for NULL; the rest is this function's contract.
+        // SAFETY: `as_mut` checks for NULL; the rest is this function's contract.
         let Some(place) = (unsafe { text.as_mut() }) else { return };
         let owned = std::mem::replace(place, std::ptr::null_mut());
         if !owned.is_null() {

@@ -54,7 +54,7 @@ impl dl_publisher {
     }
 }
 
-/// A handle for memory that a client or a responder lends.
+/// Returns a handle for a loan of a client or a responder.
 pub(crate) fn loan_handle(raw: RawLoan) -> *mut dl_loan {
     Box::into_raw(LOANS.fill(raw))
 }
@@ -71,7 +71,7 @@ pub(crate) unsafe fn taken_loan(loan: *mut *mut dl_loan) -> Outcome<RawLoan> {
     })
 }
 
-/// A value of C++ as an argument. It is moved unless the vtable is not valid.
+/// Reads a C++ value given as an argument. The value is moved if the vtable is valid.
 ///
 /// # Safety
 /// `object` is a value that `vtable` is for; `vtable` is NULL or static.
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn dl_loan_set_source_time(
 /// # Safety
 /// `loan` is NULL, or a live handle that is not used elsewhere during `'a`.
 unsafe fn live<'a>(loan: *mut dl_loan) -> Outcome<&'a mut RawLoan> {
-    // SAFETY: this function's contract; `as_mut` looks for NULL.
+    // SAFETY: this function's contract; `as_mut` checks for NULL.
     let handle = unsafe { loan.as_mut() };
     handle.and_then(|l| l.value.as_mut()).ok_or_else(|| {
         Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken")
@@ -309,7 +309,8 @@ pub unsafe extern "C" fn dl_publisher_publish_object(
     guard(|| {
         // SAFETY: this function's contract.
         let object = unsafe { object_argument(object, vtable)? };
-        // Without a reader, the value is dropped with this: after the lock as well.
+        // If no reader keeps the value, `_last` is its last owner, so its destructor runs after the
+        // lock was released.
         let _last = object.clone();
         // SAFETY: this function's contract.
         let publisher = unsafe { borrow("publisher", publisher)? };
@@ -318,7 +319,7 @@ pub unsafe extern "C" fn dl_publisher_publish_object(
             let mut raw = publisher.raw();
             (raw.publish_object(object, source), raw.take_displaced())
         };
-        // After the lock: a destructor may publish here.
+        // Dropped after the lock was released: a destructor may publish to this publisher.
         drop(displaced);
         let number = published?;
         // SAFETY: this function's contract.

@@ -17,7 +17,7 @@ const KEPT: usize = 256;
 pub(crate) trait Handle: Default + Send + 'static {
     /// Content of a handle.
     type Value;
-    /// The value's place.
+    /// Returns the place of the value.
     fn value(&mut self) -> &mut Option<Self::Value>;
     /// The calling thread's empty handle.
     fn spare() -> &'static LocalKey<Spare<Self>>;
@@ -40,7 +40,7 @@ impl<H: Handle> Recycler<H> {
 
     /// A handle that holds `value`.
     pub(crate) fn fill(&self, value: H::Value) -> Box<H> {
-        // A thread that ends has no handle of its own any more.
+        // While a thread ends, it no longer has a spare handle.
         let spare = H::spare().try_with(Cell::take).ok().flatten();
         let mut handle = spare.or_else(|| self.queue().pop()).unwrap_or_default();
         *handle.value() = Some(value);
@@ -78,9 +78,9 @@ impl<H: Handle> Recycler<H> {
     }
 }
 
-/// Leaks a handle that is already empty. It was returned twice, against the contract, and is kept
-/// elsewhere: with a second owner of the box, two handles would be one. So it is neither freed nor
-/// kept again.
+/// Leaks a handle that is already empty. The caller returned it twice, against the contract, so the
+/// recycler or a second holder already owns its box. With two owners of one box, two handles would
+/// be the same. So this one is neither freed nor kept again.
 fn abandon<H>(handle: Box<H>) {
     std::mem::forget(handle);
 }
@@ -128,8 +128,8 @@ mod tests {
         let mut value = TWICE.fill(Arc::new(7));
         let again: *mut Test = &raw mut *value;
         TWICE.clear(value);
-        // SAFETY: against the contract of the C ABI, and what it must survive: the box is in the
-        // pool, and so is alive.
+        // SAFETY: this breaks the contract of the C ABI, and the library must survive it. The box
+        // is alive, because it is in the pool.
         #[allow(unsafe_code, reason = "the test does what the contract forbids")]
         let second = unsafe { Box::from_raw(again) };
         TWICE.clear(second);
@@ -144,7 +144,7 @@ mod tests {
         let handles: Vec<_> = (0..3).map(|_| OWN.fill(value.clone())).collect();
         let addresses: Vec<_> = handles.iter().map(|h| std::ptr::from_ref(&**h) as usize).collect();
         std::thread::spawn(move || handles.into_iter().for_each(|h| OWN.clear(h))).join().unwrap();
-        // One handle ended with its thread.
+        // The thread kept one handle as its spare; this handle was freed with the thread.
         let again: Vec<_> = (0..2).map(|_| OWN.fill(value.clone())).collect();
         assert!(
             again.iter().all(|h| addresses[1..].contains(&(std::ptr::from_ref(&**h) as usize)))

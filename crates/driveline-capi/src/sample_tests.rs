@@ -94,7 +94,8 @@ fn what_cannot_be_serialised_says_why() {
     }
 }
 
-/// A value that counts who has it, behind an object that is no more than a pointer to it.
+/// A value that counts its owners. Each owner is an object that contains only a pointer to the
+/// value.
 mod counted {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

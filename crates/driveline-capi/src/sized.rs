@@ -2,7 +2,8 @@
 //! Structs that grow from release to release (`docs/adr/0005-c-abi.md`).
 //!
 //! Such a struct begins with its size in the release of its maker. It always has the fields of its
-//! first release; later ones are only appended. The reader takes the part that both know.
+//! first release; later releases only append fields. The reader uses the fields that both releases
+//! know.
 
 use crate::status::*;
 
@@ -80,7 +81,7 @@ pub(crate) unsafe fn read_argument<T: SizedStruct>(name: &str, given: *const T) 
     Ok(own)
 }
 
-/// Refuses a place for a result before any work is done.
+/// Refuses an invalid place for a result, before any work is done.
 ///
 /// # Safety
 /// `out` is NULL or points to at least one readable `usize`.

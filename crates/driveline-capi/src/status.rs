@@ -110,7 +110,7 @@ pub(crate) fn guard(body: impl FnOnce() -> Outcome) -> dl_status {
     failure.status
 }
 
-/// For functions that cannot fail: a panic gives the fallback.
+/// Runs the body of a function that cannot fail. After a panic, returns the fallback.
 pub(crate) fn guard_value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallback)
 }
@@ -158,7 +158,7 @@ pub extern "C" fn dl_last_error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dl_set_last_error(text: *const c_char) {
     guard_value((), || {
-        // SAFETY: the caller's promise is this function's; NULL is looked for.
+        // SAFETY: the caller promises what this function's contract requires; NULL is checked for.
         let text = if text.is_null() { c"" } else { unsafe { CStr::from_ptr(text) } };
         set_last_error(text.to_bytes());
     });
@@ -198,7 +198,7 @@ pub(crate) unsafe fn optional_text<'a>(
 /// # Safety
 /// `pointer` is NULL or points to a live `T` that is not changed during `'a`.
 pub(crate) unsafe fn borrow<'a, T>(name: &str, pointer: *const T) -> Outcome<&'a T> {
-    // SAFETY: `as_ref` looks for NULL; the rest is this function's contract.
+    // SAFETY: `as_ref` checks for NULL; the rest is this function's contract.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(name))
 }
 
@@ -210,8 +210,8 @@ pub(crate) unsafe fn put<T>(name: &str, pointer: *mut T, value: T) -> Outcome {
     if pointer.is_null() {
         return Err(null(name));
     }
-    // SAFETY: not NULL and by contract valid for writing. What was there is not dropped: C has no
-    // destructors.
+    // SAFETY: not NULL and by contract valid for writing. The previous content is not dropped: C
+    // has no destructors.
     unsafe { pointer.write(value) };
     Ok(())
 }

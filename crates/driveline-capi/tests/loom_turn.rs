@@ -12,8 +12,8 @@ use loom::sync::Arc;
 use loom::thread;
 use turn::Turn;
 
-/// Value used by one thread at a time; loom ends the model if two are inside, or if one does not
-/// see what the last one did.
+/// Value that one thread at a time uses. Loom ends the model if two threads use it at once, or if a
+/// thread does not see the changes of the previous thread.
 struct Guarded {
     turn: Turn,
     uses: UnsafeCell<usize>,
@@ -22,7 +22,7 @@ struct Guarded {
 // SAFETY: only the thread with the turn accesses `uses`; loom checks that.
 unsafe impl Sync for Guarded {}
 
-/// Returns how often it got the turn, of two attempts.
+/// Attempts twice to take the turn. Returns the number of successful attempts.
 fn use_twice(guarded: &Guarded) -> usize {
     (0..2).filter(|_| use_once(guarded)).count()
 }

@@ -73,8 +73,8 @@ impl Context {
     /// Joins a domain. Blocks for file operations and allocates.
     ///
     /// The first call in a process raises its soft limit on open descriptors to the hard limit
-    /// (`ulimit -Hn`), since each match takes one. Programs started from the process inherit it;
-    /// `select` cannot be used with descriptors from 1024 on.
+    /// (`ulimit -Hn`), since each match takes one descriptor. Programs started from the process
+    /// inherit the limit; `select` cannot be used with descriptors from 1024 on.
     ///
     /// # Errors
     /// [`OpenError`] if the domain directory cannot be used.
@@ -83,7 +83,8 @@ impl Context {
             domain_dir: options.domain_dir,
             name: options.name,
         })?;
-        // Ids are unique within the process; the start keeps trace ids of two processes apart.
+        // Ids only have to be unique within the process. They start at the participant's id, so
+        // that trace ids of two processes differ.
         let start = participant.id().0 as u64;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -182,8 +183,8 @@ impl Node {
         &self.parameters
     }
 
-    /// Returns the calls of the node's clients and services, by service: at most 256, dropped ones
-    /// included. Allocates; any thread.
+    /// Returns counters of the calls of the node's clients and services, by service, for at most
+    /// 256 services. Calls of dropped clients and services are included. Allocates; any thread.
     #[must_use]
     pub fn calls(&self) -> Vec<ServiceCalls> {
         self.tallies.read()

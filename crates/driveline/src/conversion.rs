@@ -15,8 +15,8 @@ pub struct Conversions {
     /// Time to decode inputs, and the component's own reports, in nanoseconds: part of this call's
     /// transmission.
     pub own_ns: u64,
-    /// Encoding what was published, in nanoseconds. It happens after the publish time, and so is
-    /// part of the next hop's transmission.
+    /// Time to encode published messages, in nanoseconds. A message is encoded after its publish
+    /// time, so this time is part of the next hop's transmission.
     pub publish_ns: u64,
 }
 

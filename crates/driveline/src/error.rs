@@ -111,7 +111,7 @@ pub enum EndpointError {
     },
 }
 
-/// Returns a size for so many bytes as a graph file writes it: the next power of two.
+/// Returns the next power of two in the notation of sizes in graph files.
 fn enough(bytes: usize) -> String {
     const UNITS: [(&str, usize); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let size = bytes.checked_next_power_of_two().unwrap_or(usize::MAX);
@@ -376,7 +376,7 @@ pub enum ParameterError {
         /// Error of the parser.
         text: String,
     },
-    /// Declared twice with different defaults.
+    /// Declared twice with different types.
     #[error("parameter '{name}' is declared twice with different types")]
     Redeclared {
         /// The parameter.

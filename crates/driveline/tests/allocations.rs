@@ -51,7 +51,7 @@ fn publishing_and_reading_allocate_nothing() {
             let sample = s.latest().unwrap().unwrap();
             assert_eq!(sample.clone().payload().unwrap()[0], 1);
         };
-        // Once: each end takes over the list of its peers.
+        // In the first round, each end reads the list of its peers, which allocates.
         round();
         let info = measure(|| (0..1000).for_each(|_| round()));
         assert_eq!(info.count_total, 0, "{reach:?}");
@@ -80,7 +80,7 @@ fn no_payload_buffer_is_allocated_when_a_reader_comes() {
             for _ in 0..5 {
                 let loan = p.loan(LEN).unwrap();
                 p.publish(loan).unwrap();
-                // As slow as they may be: each keeps what it may hold.
+                // The slowest permitted readers: each holds as many samples as it may.
                 for (s, held) in &mut readers {
                     held.truncate(2);
                     held.insert(0, s.latest().unwrap().unwrap());
@@ -190,7 +190,7 @@ fn waiting_and_ticking_allocate_nothing() {
             assert!(executor.next_deadline().is_some());
             executor.poll_events();
         };
-        // The input takes over its list of publishers when it has learned of the match.
+        // After the match, the input reads the list of its publishers, which allocates.
         until(|| {
             round();
             callback.stats().invocations >= 20

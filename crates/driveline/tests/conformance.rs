@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requirements on every transport, run over each of them: inside a process, and over shared
-//! memory.
+//! Requirements that each transport must meet: inside a process, and over shared memory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +18,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Rig {
-    /// Two contexts stand for two processes at host reach; inside a process there is one.
+    /// At host reach, two contexts represent two processes. At process reach there is one context.
     sender: Node,
     receiver: Node,
     reach: Reach,
@@ -119,7 +118,7 @@ fn wakes_a_waiting_reader(p: &mut RawPublisher, s: &mut RawSubscription, mode: W
     });
 }
 
-/// Waits for reliable readers so far, and waits that timed out.
+/// Returns the number of waits for reliable readers so far, and of waits that timed out.
 fn waits(publisher: &RawPublisher) -> (u64, u64) {
     let blocked = publisher.published_counter().blocked();
     (blocked.waits, blocked.timeouts)

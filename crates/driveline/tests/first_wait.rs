@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The first wait of a subscription makes what it waits with: a sample that comes in that moment
-//! must not be slept over.
+//! The first wait of a subscription creates the resources for waiting. If a sample arrives
+//! meanwhile, the wait must still end.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline::{Context, ContextOptions, PublisherOptions, Reach, SubscriptionOptions, WaitMode};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// Only a wake-up that was lost takes that long.
+/// Only a lost wake-up takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Each round has a new subscription, and publishes 0 to 30 µs after it begins to wait.
+/// Each round creates a subscription, and publishes 0 to 30 µs after this subscription begins to
+/// wait.
 fn rounds(reach: Reach, rounds: u32) {
     let dir = tempfile::tempdir().unwrap();
     let context = Context::new(ContextOptions {
@@ -46,7 +47,7 @@ fn rounds(reach: Reach, rounds: u32) {
             });
             both.wait();
             let begun = Instant::now();
-            // What was slept over is found when the time is over.
+            // If the wake-up was lost, the wait finds the sample only after the time-out.
             assert!(subscription.wait(Some(PATIENCE), WaitMode::Block).unwrap());
             assert!(begun.elapsed() < PATIENCE, "round {round}: slept over a sample");
         });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Loss is never silent: after every step of any schedule, published after the match = received +
-//! missed + superseded + expired + corrupt + refused + lost on the way + not read, at every reach,
-//! and `missed` of a sample counts its own publisher's alone.
+//! Loss is never silent. At every reach, after every step of any schedule: published after the
+//! match = received + missed + superseded + expired + corrupt + refused + lost on the way + not
+//! read. `missed` of a sample counts only samples of the same publisher.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,13 +24,13 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LIFESPAN_MS: u32 = 10;
 
-/// Place of the publishers of a schedule, seen from the subscription.
+/// Place of the publishers of a schedule, relative to the subscription.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Placement {
     Process,
     Host,
-    /// The even ones in the subscription's process at process reach, the odd ones in another
-    /// process.
+    /// Publishers with an even index are in the subscription's process, at process reach; the
+    /// others are in another process.
     Mixed,
     /// As [`Self::Mixed`], all at host reach.
     Own,
@@ -50,7 +50,7 @@ enum Step {
     Publish(usize),
     Take,
     Latest,
-    /// Gives back all samples that are held.
+    /// Releases all held samples.
     Release,
     /// The publisher ends and another one begins in its place.
     Restart(usize),
@@ -75,7 +75,7 @@ struct World {
     placement: Placement,
     qos: Qos,
     publishers: Vec<RawPublisher>,
-    /// Published after the match, by all publishers, past ones included.
+    /// Number of samples published after the match by all publishers, ended ones included.
     published: u64,
     /// Last sequence received, by the publisher's number in the payload.
     last: HashMap<u8, u64>,
@@ -179,7 +179,7 @@ impl World {
         self.published += 1;
     }
 
-    /// A sample's `missed` is the gap in its own publisher's numbers.
+    /// Checks that `missed` of a sample is the gap in the sequence numbers of its publisher.
     fn check_sample(&mut self, s: &RawSample) {
         let number = s.payload().unwrap()[0];
         let sequence = s.header().sequence;

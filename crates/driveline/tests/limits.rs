@@ -53,8 +53,8 @@ fn the_257th_publisher_inside_a_process_is_heard_and_nothing_is_called_missed() 
     }
 }
 
-/// MAX_GONE_WRITERS: samples that wait keep their publisher's account, however many have gone
-/// since.
+/// MAX_GONE_WRITERS: while samples of a departed publisher wait, its baseline is remembered, no
+/// matter how many publishers have departed since.
 #[test]
 fn what_a_publisher_lost_before_it_left_is_known_after_many_others_have_left() {
     let (node, _dir) = node();
@@ -64,14 +64,14 @@ fn what_a_publisher_lost_before_it_left_is_known_after_many_others_have_left() {
     for _ in 1..Qos::MAX_DEPTH {
         say(&mut filler);
     }
-    // Pushes its own first sample out.
+    // Replaces the first sample of this publisher in the full queue.
     say(&mut first);
     drop(first);
     for _ in 0..300 {
         say(&mut publisher(&node));
     }
     let missed: u64 = std::iter::from_fn(|| s.take().unwrap()).map(|x| x.missed()).sum();
-    // One of the first publisher, and the forgotten ones that gave way to the 300.
+    // One sample of the first publisher, and 300 samples that the 300 new publishers have replaced.
     assert_eq!(missed, 301);
 }
 

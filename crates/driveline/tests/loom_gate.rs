@@ -16,8 +16,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
-/// A waiter that passes a group over sleeps until it is kicked. Whatever the order, it is kicked,
-/// or it has not passed the group over.
+/// A waiter that has passed a group over sleeps until a kick. In every order, either the waiter is
+/// kicked or it has not passed the group over.
 #[test]
 fn a_group_that_was_passed_over_is_looked_at_again_when_its_call_ends() {
     loom::model(|| {
@@ -41,8 +41,7 @@ fn a_group_that_was_passed_over_is_looked_at_again_when_its_call_ends() {
     });
 }
 
-/// The waiter's look and a call that begins and ends meanwhile, seen by a third thread that only
-/// tries the gate.
+/// The waiter checks the gate while two other threads each enter and leave it.
 #[test]
 fn a_call_that_found_nothing_to_do_kicks_like_any_other() {
     loom::model(|| {
@@ -86,14 +85,14 @@ fn one_at_a_time() {
     });
 }
 
-/// Callbacks that are always due, called by two threads: each thread goes on behind the callback
-/// that the other called.
+/// Two threads call callbacks that are always due. Each thread continues after the callback that
+/// the other thread has called.
 #[test]
 fn callbacks_of_a_group_take_turns_whichever_thread_calls_them() {
     loom::model(|| {
         let gate = std::sync::Arc::<Gate>::default();
         let turns = Arc::new(Turns::new(Some(gate.clone()), 0..3));
-        // Not loom's: the gate alone has to keep the two threads apart.
+        // A mutex of std, which loom does not see: only the gate may order the two threads.
         let called = Arc::new(std::sync::Mutex::new(Vec::new()));
         let call = |turns: &Turns, gate: &Gate, called: &std::sync::Mutex<Vec<usize>>| {
             for _ in 0..2 {
@@ -113,7 +112,8 @@ fn callbacks_of_a_group_take_turns_whichever_thread_calls_them() {
     });
 }
 
-/// A search that began early and ends late does not take the turn back to groups that have had it.
+/// A search that began early and ends late does not return the turn to groups that have had their
+/// turn.
 #[test]
 fn the_turn_of_groups_never_goes_back() {
     loom::model(|| {

@@ -12,17 +12,19 @@ use std::time::{Duration, Instant};
 
 /// Only a failure takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Rounds in which the reader was stopped somewhere.
+/// Number of rounds in which the publisher interrupted the reader.
 const ROUNDS: u64 = 300;
 
 fn fifo(priority: u8, cpu: usize) -> Schedule {
     Schedule { class: SchedulingClass::Fifo, priority, cpus: vec![cpu], ..Schedule::default() }
 }
 
-/// Three threads on one core: an executor at FIFO 50, a publisher at FIFO 20 that spins until the
-/// executor has its sample, and a thread without priority that reads counters, as the account does.
-/// The publisher stops the reader anywhere in its look. If the executor needed a lock that it has,
-/// the reader would have to go on before the sample is received: it is seen to.
+/// Three threads run on one core: an executor at FIFO 50, a publisher at FIFO 20, and a reader
+/// without priority, which reads the counters. After each publish, the publisher spins until the
+/// executor has received the sample. The publisher interrupts the reader anywhere within a read of
+/// the counters. If the executor needed a lock that the interrupted reader holds, the reader would
+/// have to continue before the executor receives the sample. The test checks that the reader does
+/// not continue.
 #[test]
 #[ignore = "needs root, for real-time priorities: make test runs it as root"]
 fn an_executor_does_not_wait_for_a_starved_reader_of_its_counters() {
@@ -80,7 +82,7 @@ fn an_executor_does_not_wait_for_a_starved_reader_of_its_counters() {
             let mut last = looks.load(Ordering::Acquire);
             while rounds < ROUNDS {
                 assert!(Instant::now() < deadline, "{rounds} rounds within 60 s, {sent} samples");
-                // time: the reader runs meanwhile; a round counts only where it did
+                // time: the reader runs meanwhile; a round counts only if the reader ran
                 std::thread::sleep(Duration::from_micros(700));
                 let before = looks.load(Ordering::Acquire);
                 rounds += u64::from(before > last);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Clients and servers that are killed, stopped and started again: real processes, which are this
-//! program once more.
+//! Clients and servers that are killed, stopped and started again. They are real processes: further
+//! instances of this test program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,10 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Role of the process, and its domain.
 const ROLE: &str = "DRIVELINE_TEST_ROLE";
 const DOMAIN: &str = "DRIVELINE_TEST_DOMAIN";
-/// Prefix of its messages; the test harness writes to the same stream.
+/// Prefix of messages of a started process; the test harness writes to the same stream.
 const MARK: &str = "@driveline ";
 
-/// A value, and as many numbers as it says: megabytes, so that what is held counts.
+/// Requests a reply with `value` and `numbers` numbers. They take a megabyte, so held replies use
+/// much memory.
 #[plain_type(name = "test/Question", crate = driveline::types)]
 struct Question {
     value: u64,
@@ -77,7 +78,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A process in a role. It is killed when this is dropped.
+/// A process with a role. Dropping the `Peer` kills the process.
 struct Peer {
     child: Child,
     lines: Receiver<String>,
@@ -95,7 +96,7 @@ fn start(domain: &Path, role: &str) -> Peer {
     let out = BufReader::new(child.stdout.take().unwrap());
     std::thread::spawn(move || {
         for line in out.lines().map_while(Result::ok) {
-            // The test harness begins the first line.
+            // The first line begins with text of the test harness.
             if let Some((_, text)) = line.split_once(MARK)
                 && sender.send(text.to_owned()).is_err()
             {
@@ -113,7 +114,7 @@ impl Peer {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
-    /// Stops it, and waits until it has stopped.
+    /// Stops the process (`SIGSTOP`), and waits until it has stopped.
     fn stop(&self) {
         self.signal(Signal::STOP);
         waitpid(Some(Pid::from_child(&self.child)), WaitOptions::UNTRACED).unwrap();
@@ -142,7 +143,7 @@ fn linger() -> ! {
     }
 }
 
-/// Not a test without a role in the environment.
+/// Runs the role of a started process. Without a role in the environment it does nothing.
 #[test]
 fn a_peer_plays_its_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -181,7 +182,7 @@ fn a_peer_plays_its_role() {
             // time: no server answers, so only the time-out ends it
             let error = client(&node).call(question(1), Duration::from_millis(1)).err().unwrap();
             assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
-            // Drops nothing: it dies with all that it has.
+            // Drops nothing: the process is killed while it still owns its endpoints.
             std::mem::forget(node);
             say("sent");
             linger();
@@ -268,7 +269,8 @@ fn what_a_server_published_before_it_was_killed_is_delivered_whole() {
         caller.call_then(question(value), PATIENCE, then).unwrap();
         server.says("answered");
         if value == 1 {
-            // The first response has the client matched with the response topic.
+            // Once the first response has arrived, the client is matched with the server's response
+            // publisher.
             until("heard", || executor.run_ready() == 1);
         }
     }
@@ -290,11 +292,11 @@ fn a_server_that_is_started_again_serves_the_clients_that_are_there() {
         let view = reply.view().unwrap();
         assert_eq!((view.value, view.tail().len() as u64), (round, NUMBERS));
         processes.insert(view.process);
-        // A response that is held leaves no room for the next, also of another server.
+        // A held response leaves no room for the next response, even one of another server.
         drop(reply);
         server.kill();
         server = start(dir.path(), "server");
-        // Not the dead one, which may be seen for a moment.
+        // Waits until the client no longer sees the killed server, or already reaches the new one.
         until("gone", || {
             !client.wait_for_server(Duration::ZERO) || client.call(question(9), PATIENCE).is_ok()
         });

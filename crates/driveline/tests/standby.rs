@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two publishers of one topic with strengths, at host reach, and what a subscription delivers
-//! (`docs/protocols/standby.md`).
+//! Tests which samples a subscription delivers if two publishers of different strength publish the
+//! topic at host reach (`docs/protocols/standby.md`).
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use driveline::types::{MonotonicNs, Qos, VirtualClock};
@@ -48,7 +48,7 @@ fn frame(sample: &RawSample) -> u64 {
     sample.header().origins.as_slice()[0].source_newest.0 / 1_000_000
 }
 
-/// Takes all there is: publisher, frame and publish time.
+/// Takes all unread samples. Returns publisher, frame and publish time of each.
 fn take(subscription: &mut RawSubscription) -> Vec<(u8, u64, MonotonicNs)> {
     let mut taken = Vec::new();
     while let Some(sample) = subscription.take().unwrap() {
@@ -87,7 +87,7 @@ fn the_weaker_takes_over_within_the_deadline_without_a_frame_twice() {
     let mut got = Vec::new();
     let mut published = 0;
     for frame in 1..=60 {
-        // It dies, hangs and comes back.
+        // The stronger publisher dies, hangs and comes back.
         if frame == 20 {
             strong = None;
             until("gone", || subscription.matched() == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The payload kinds behind their typed endpoints, over both reaches.
+//! Typed endpoints of each payload kind, over both reaches.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at a surprise")]
 
 use driveline::types::MonotonicNs;
@@ -136,7 +136,8 @@ fn a_message_moves_as_a_pointer_inside_and_as_bytes_outside() {
     assert!(outside.wait(Some(Duration::from_secs(60)), driveline::WaitMode::Block).unwrap());
     let (out, within) = (outside.latest().unwrap().unwrap(), inside.latest().unwrap().unwrap());
     assert_eq!((&*out, &*within), (&detections(), &detections()));
-    // One message, one number, also when not every message before it was serialised.
+    // A message has the same sequence number inside and outside the process, even if some earlier
+    // messages were not serialised.
     assert_eq!((sequence, out.header().sequence, within.header().sequence), (2, 2, 2));
     assert_eq!((out.missed(), within.missed()), (0, 0));
     assert_eq!(

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Program that runs one module of a graph.
 //!
-//! It contains no part of Driveline itself: it loads `libdriveline.so`, to which component
-//! libraries are linked as well, so that a process has one core. It searches the library next to
-//! the program (as cargo builds it) and in the place of an installation.
+//! The program contains no part of Driveline itself, but loads `libdriveline.so`. Component
+//! libraries are linked to the same library, so a process contains Driveline only once. The program
+//! searches the library next to itself (as cargo builds it) and in the directories of an
+//! installation.
 #![expect(unsafe_code, reason = "loads a library and calls its C function")]
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -59,7 +60,7 @@ fn run() -> Result<c_int, String> {
     let count = c_int::try_from(pointers.len()).map_err(|_| "too many arguments".to_owned())?;
     // SAFETY: `count` NUL-terminated strings, alive until the function returns.
     let status = unsafe { main(count, pointers.as_ptr()) };
-    // Threads of components may still run: the library stays until the process is gone.
+    // Threads of components may still run, so the library stays loaded until the process ends.
     std::mem::forget(library);
     Ok(status)
 }
@@ -67,6 +68,6 @@ fn run() -> Result<c_int, String> {
 fn library_next_to(program: &Path) -> PathBuf {
     let directory = program.parent().unwrap_or(Path::new("/"));
     let candidates = PLACES.map(|p| directory.join(p));
-    // Without one next to the program, the system's search path decides.
+    // If no candidate exists, the dynamic linker searches its own paths.
     candidates.into_iter().find(|p| p.exists()).unwrap_or_else(|| PathBuf::from(SONAME))
 }

@@ -4,8 +4,9 @@
 use crate::raw::RawSample;
 use driveline_types::MonotonicNs;
 
-/// Checked by the executor when it checks the callback and no input has a sample, under the
-/// callback's concurrency rule. Code that changes its result kicks the executor.
+/// A reason other than samples to call a callback. The executor checks it, under the callback's
+/// concurrency rule, when no input of the callback has a sample. Code that changes the result of
+/// [`Self::is_due`] kicks the executor.
 pub(crate) trait Attention: Send + Sync {
     /// Returns true if the callback is to be called without samples. Then the inputs are checked
     /// once more, and their samples go first. Must not wait for callbacks.

@@ -103,7 +103,7 @@ fn a_draining_timer_does_not_tick_for_samples_that_it_cannot_or_does_not_read() 
     };
     let timer = || Trigger::Timer { period: PERIOD, max_age: None };
     let kept = std::sync::Mutex::new(Vec::new());
-    // It keeps all that it may hold, and the other one reads nothing.
+    // `keeper` keeps as many samples as it may hold; `deaf` reads none.
     let keeper = r.callback(timer(), input(2), move |i| kept.lock().unwrap().extend(i.read(0)));
     let deaf = r.callback(timer(), input(2), |_| {});
     let ticks = || (keeper.stats().invocations, deaf.stats().invocations);
@@ -155,8 +155,8 @@ fn work_is_pending_until_the_call_that_reads_a_sample_has_ended() {
     r.executor.run_ready();
     assert_eq!(*seen.lock().unwrap(), [PendingWork { running: 1, ..Default::default() }]);
     assert_eq!(callback.pending(), PendingWork::default());
-    // The component keeps the only sample that it may hold: the next one waits, and after a while
-    // for ever.
+    // The component keeps the only sample that it may hold, so the next sample waits. After 0.5 s
+    // the input counts as stalled, and the waiting sample is no longer pending work.
     send(&mut publisher, 2, 1);
     r.executor.run_ready();
     assert_eq!(callback.pending().unread, [(0, 1)]);
@@ -188,7 +188,7 @@ fn deadlines_are_missed_until_they_are_ended_and_not_after() {
         let missed = || (callback.inputs()[0].stats.deadlines_missed, counter.deadlines_missed());
         send(&mut publisher, 1, 1);
         r.executor.run_ready();
-        // Watched more often than the deadline, as an executor does.
+        // Checks more often than once per deadline, as an executor does.
         let wait = || {
             (0..5).for_each(|_| {
                 clock.advance(PERIOD);

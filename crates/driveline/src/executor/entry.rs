@@ -48,7 +48,7 @@ impl CallbackGroup {
         Self { kind, gate: Arc::default() }
     }
 
-    /// The gate that its callbacks share, if they exclude each other.
+    /// Returns the gate that the group's callbacks share, if they exclude each other.
     pub(super) fn gate(&self) -> Option<Arc<Gate>> {
         (self.kind == GroupKind::MutuallyExclusive).then(|| self.gate.clone())
     }
@@ -65,8 +65,8 @@ impl CallbackGroup {
         self.kind == GroupKind::MutuallyExclusive && self.gate.leave()
     }
 
-    /// Returns true if the waiting thread must exclude the group from its wait; it is then kicked
-    /// when the running call ends.
+    /// Returns true if the waiting thread must exclude the group from its wait. The thread is then
+    /// kicked when the running call ends.
     pub(super) fn pass_over(&self) -> bool {
         self.kind == GroupKind::MutuallyExclusive && self.gate.pass_over()
     }
@@ -77,7 +77,7 @@ impl CallbackGroup {
 pub struct TimerTick {
     /// Scheduled time. Ticks are on a fixed grid: lateness does not add up.
     pub scheduled: MonotonicNs,
-    /// Grid points that passed without a tick since the one before.
+    /// Grid points that passed without a tick since the previous tick.
     pub overruns: u64,
 }
 
@@ -115,7 +115,7 @@ pub struct InputStats {
     pub stats: SubscriptionStats,
 }
 
-/// Work of a callback or timer that is in progress or waits for it.
+/// Calls of a callback or timer in progress, and work that waits for a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingWork {
     /// Calls in progress.
@@ -123,8 +123,8 @@ pub struct PendingWork {
     /// Index of each input with unread samples that a call will read, and the number of these
     /// samples.
     pub unread: Vec<(usize, u64)>,
-    /// Time until the timer's tick that works on them, or on data that calls have left to the timer
-    /// ([`CallbackHandle::fed_by`](super::CallbackHandle::fed_by)). Only with a timer.
+    /// Time until the next tick of a timer, if unread samples wait for it, or data of calls that
+    /// feed it ([`CallbackHandle::fed_by`](super::CallbackHandle::fed_by)).
     pub tick: Option<Duration>,
 }
 
@@ -286,7 +286,7 @@ pub(super) struct Entry {
     overruns: AtomicU64,
 }
 
-/// A due call, whose group was entered for it.
+/// A due call. Its group was entered for this call.
 pub(super) struct Job<'a> {
     entry: &'a Entry,
     samples: Samples,
@@ -411,7 +411,7 @@ impl Entry {
         self.note_stalls(ports);
     }
 
-    /// Handles the activation of the component: earlier samples are not for it.
+    /// Handles the activation of the component: discards earlier samples and restarts the timer.
     pub(super) fn resume(&self, now: MonotonicNs) {
         if let Some(inbox) = &self.inbox {
             return inbox.clear();
@@ -612,7 +612,8 @@ impl Entry {
 
     /// Returns the calls in progress and the waiting work. Locks the inputs; allocates.
     pub(super) fn pending(&self) -> PendingWork {
-        // A claim takes samples and counts its call under the same lock, so one of the two is seen.
+        // A claim takes samples and counts its call under this lock, so either the samples or the
+        // call are seen here.
         let state = self.state();
         let running = self.running.load(Ordering::Acquire);
         let State { ports, trigger, timer } = &*state;
@@ -692,8 +693,8 @@ impl Entry {
         if let Some(inbox) = &self.inbox {
             return inbox.is_due().then(|| self.job(Samples::new(), None, 0));
         }
-        // Not `try_lock`: the owner of the lock may have used up the wake-up for a sample that came
-        // after its check.
+        // Not `try_lock`: the thread that has the lock may have consumed the wake-up for a sample
+        // that arrived after that thread's check.
         let mut state = self.state();
         let State { ports, trigger, timer } = &mut *state;
         if let Some(clock) = timer {
@@ -788,7 +789,8 @@ impl Job<'_> {
         let entry = self.entry;
         let start = MonotonicNs::now();
         let mut lineage = Lineage::start(start);
-        // The trigger goes first: its trace and its source time are inherited.
+        // The sample of the trigger comes first: published samples inherit its trace id and source
+        // time.
         if let Some(sample) =
             self.trigger.and_then(|t| self.samples.get(t)).and_then(Option::as_ref)
         {
@@ -814,7 +816,7 @@ impl Job<'_> {
             (catch_unwind(AssertUnwindSafe(|| (entry.callback)(&invocation))), scope.conversions())
         };
         let panicked = outcome.is_err();
-        // The thrown value may be of foreign code, and its destructor may throw again.
+        // The panic's payload may come from foreign code, and its destructor may panic again.
         std::mem::forget(outcome);
         if panicked {
             let trigger = invocation.trigger.and_then(|t| invocation.sample(t));
@@ -837,7 +839,8 @@ impl Job<'_> {
         if let Some(lifecycle) = entry.lifecycle.get() {
             lifecycle.leave();
         }
-        // Done last: published samples are readable, and the record of the call was made.
+        // Done last: once the call no longer counts as running, its published samples are readable,
+        // and its record was made.
         entry.running.fetch_sub(1, Ordering::Release);
         entry.group.leave()
     }

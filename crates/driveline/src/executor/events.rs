@@ -79,7 +79,7 @@ impl Inbox {
 
 /// Sends events to a callback that
 /// [`Executor::add_event_callback`](super::Executor::add_event_callback) has added. Clones send to
-/// the same one; any thread.
+/// the same callback; any thread.
 #[derive(Clone)]
 pub struct EventSender {
     pub(super) inbox: Arc<Inbox>,

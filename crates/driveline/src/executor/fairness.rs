@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
     groups: Vec<Turns>,
-    /// Counts turns of groups; modulo the number of groups, the group whose turn it is. Never goes
-    /// back.
+    /// Number of turns so far. Modulo the number of groups, it is the index of the group whose turn
+    /// it is. Never decreases.
     cursor: AtomicU64,
 }
 
@@ -35,12 +35,12 @@ pub(crate) struct Turns {
     /// `None`: one reentrant callback.
     gate: Option<Arc<Gate>>,
     members: Range<usize>,
-    /// The member called last, counted from the first one. Read and written only with the gate
+    /// Index of the member called last, within the group. Read and written only with the gate
     /// entered.
     last: AtomicUsize,
 }
 
-/// A group that was entered to search it.
+/// A group whose gate was entered, to search its callbacks.
 pub(crate) struct Entered<'a> {
     turns: &'a Turns,
     last: usize,
@@ -61,7 +61,8 @@ impl Rotation {
     }
 
     /// Tries groups in the order of their turns until one returns a call. The group whose turn it
-    /// is comes first, with the rest of its round, and last, with all of its members.
+    /// is comes first, with the remaining members of its round. It comes again at the end, with all
+    /// of its members.
     pub(crate) fn search<T>(
         &self,
         mut try_group: impl FnMut(&Turns, Part) -> Option<T>,
@@ -77,7 +78,7 @@ impl Rotation {
             }
             if let Some(found) = try_group(turns, part) {
                 if at != start {
-                    // Not a store: a slow search must not set back later ones.
+                    // Not a store: a slow search must not set the cursor back after a later search.
                     self.cursor.fetch_max(at, Ordering::Relaxed);
                 }
                 return Some(found);
@@ -98,15 +99,15 @@ impl Turns {
         if self.gate.as_ref().is_some_and(|gate| !gate.enter()) {
             return None;
         }
-        // Relaxed: the gate orders it.
+        // Relaxed: the gate orders the accesses to `last`.
         Some(Entered { turns: self, last: self.last.load(Ordering::Relaxed) })
     }
 }
 
 impl Entered<'_> {
-    /// Returns the call of the first member that has one; the group stays entered for it. Else
-    /// leaves the group and returns `Err(true)` if the waiting thread passed the group over
-    /// meanwhile and must be kicked.
+    /// Returns the call of the first due member; the group stays entered for this call. If no
+    /// member is due, leaves the group and returns `Err`. It contains true if the waiting thread
+    /// has passed the group over meanwhile and must be kicked.
     pub(crate) fn first_due<T>(
         self,
         part: Part,

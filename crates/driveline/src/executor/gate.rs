@@ -21,8 +21,9 @@ pub(crate) struct Gate {
 impl Gate {
     /// Shuts the gate behind the caller; `false` if it is shut already.
     pub(crate) fn enter(&self) -> bool {
-        // Acquire pairs with the Release in `leave`: the callback before has finished with what the
-        // group protects. Not a swap: a thread that does not get in must not write `shut`.
+        // Acquire pairs with the Release in `leave`: the previous callback has finished its work on
+        // what the group protects. Not a swap: a thread that finds the gate shut must not write
+        // `shut`.
         self.shut.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 

@@ -39,8 +39,8 @@ pub struct StateOutcome {
     pub request: StateRequest,
     /// Duration of the transition's call; zero if the component was in the state already.
     pub took: Duration,
-    /// Reason of a failure. A component that failed to become active is inactive; one that failed
-    /// to become inactive is inactive, too.
+    /// Reason of a failure. After a failure the component is inactive, whether it failed to become
+    /// active or inactive.
     pub error: Option<String>,
 }
 
@@ -150,8 +150,9 @@ impl Lifecycle {
 
     /// Returns true if a call may begin; then [`Self::leave`] must follow.
     pub(super) fn enter(&self) -> bool {
-        // Each side writes its word and then reads the other's, in one order for all: either the
-        // transition sees this call in `running`, or this call sees that `runs` is cleared.
+        // Each side writes its word and then reads the other side's word. All threads see these
+        // accesses in one order, so either the transition sees this call in `running`, or this call
+        // sees that `runs` is cleared.
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         let runs = self.shared.runs.load(Ordering::SeqCst);
         if !runs {

@@ -16,7 +16,7 @@ pub struct CallbackRecord<'a> {
     pub start: MonotonicNs,
     /// End of the call.
     pub end: MonotonicNs,
-    /// Part of that time spent on conversions, which is communication.
+    /// Part of the call's time spent on conversions, which counts as communication.
     pub conversions: Conversions,
     /// Inputs of the call, and samples read while it ran.
     pub inputs: &'a [InputRecord<'a>],
@@ -51,7 +51,8 @@ pub trait Observer: Send + Sync {
     fn event(&self, _callback: &str, _input: &str, _event: &EndpointEvent) {}
 
     /// An input of a callback gets no samples because the callback holds too many, or gets samples
-    /// again. Called once for each, at the latest 0.5 s after the beginning unless all threads of
-    /// the executor run callbacks. Shorter stalls are not reported.
+    /// again. Called once for the beginning and once for the end of a stall. The beginning is
+    /// reported within 0.5 s, unless all threads of the executor run callbacks. Shorter stalls are
+    /// not reported.
     fn stall(&self, _callback: &str, _input: &str, _stall: &InputStall) {}
 }

@@ -11,7 +11,7 @@ use driveline_shm::{WaitBackend, WaitSet, Wake};
 use driveline_types::{MonotonicNs, VirtualClock};
 use std::sync::mpsc::Sender;
 
-/// Sends on what is reported of stalls.
+/// Forwards reports of stalls.
 struct Reports(Sender<(String, String, InputStall)>);
 
 impl Observer for Reports {
@@ -34,7 +34,8 @@ fn edge_of(rig: &Rig, reach: Reach, topic: &str) -> (RawPublisher, (String, RawS
         .unwrap();
     let o = SubscriptionOptions { reach, max_held: 2, ..Default::default() };
     let subscription = rig.node.bytes_subscription(topic, "raw", o).unwrap();
-    // Each end learns of the match by itself, and what comes before is not read.
+    // Each end detects the match on its own. The subscription does not read samples published
+    // earlier.
     while publisher.matched() == 0 || subscription.matched() == 0 {
         std::thread::yield_now();
     }
@@ -106,8 +107,8 @@ fn an_input_whose_samples_are_kept_is_reported_once_and_when_it_goes_on() {
 
 #[test]
 fn a_wait_ends_when_a_sample_of_the_other_reach_is_given_back() {
-    // Publisher 0 is inside the process. The publishers of the two held samples, and of the one
-    // that waits.
+    // Each case lists the publishers of the two held samples, and the publisher of the waiting
+    // sample. Publisher 0 is inside the process.
     for (held_of, waits) in [([0, 0], 1), ([1, 1], 0), ([0, 1], 1), ([1, 0], 0)] {
         let rig = rig(1);
         let (inside, (_, mut input)) = edge(&rig, Reach::Host);
@@ -241,7 +242,7 @@ fn an_input_whose_samples_are_kept_leaves_the_other_inputs_alone() {
             send(&mut publisher, n, 1);
             assert!(called.recv_timeout(PATIENCE).unwrap(), "{reach:?}: sample {n} is read");
         }
-        // Given back: the executor wakes by itself.
+        // Releases the samples. The executor wakes without any other event.
         kept.lock().unwrap().clear();
         assert!(!called.recv_timeout(PATIENCE).unwrap(), "{reach:?}: the kept one goes on");
         rig.executor.stop();

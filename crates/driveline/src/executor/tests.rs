@@ -342,7 +342,7 @@ fn the_observer_is_notified_of_inputs_that_cannot_be_connected() {
     let refusals = Arc::new(Refusals::default());
     r.executor.set_observer(refusals.clone());
     let _other = r.node.bytes_publisher("camera", "another", PublisherOptions::default()).unwrap();
-    // An executor that sleeps looks for it only when something wakes it.
+    // A sleeping executor checks for refusals only after a wake-up. The timer wakes it.
     r.callback(
         Trigger::Timer { period: Duration::from_millis(5), max_age: None },
         vec![r.input("camera", 1)],
@@ -372,7 +372,7 @@ impl Observer for Conversions {
     }
 }
 
-/// A message whose every conversion takes its time.
+/// A message whose conversions are all slow.
 struct Slow;
 
 impl crate::Value for Slow {
@@ -401,11 +401,11 @@ impl crate::Value for Slow {
 
 const SLOW: Duration = Duration::from_millis(3);
 
-/// All figures are compared with each other, so that it does not matter how long anything took.
+/// The test compares its figures only with each other, so actual durations do not matter.
 #[test]
 fn slow_conversions_are_communication_and_not_computation() {
     let r = rig(1);
-    // What comes from outside comes as bytes.
+    // Messages from another context arrive as bytes.
     let outside = Context::new(ContextOptions {
         name: "other".into(),
         domain_dir: Some(r._dir.path().join("domain")),
@@ -460,8 +460,8 @@ fn slow_conversions_are_communication_and_not_computation() {
         );
         (o.communication_ns - o.age_ns(start), o.computation_ns)
     };
-    // Encoding the first sample comes after its publish time, and so is on the way of the second
-    // one only.
+    // The first sample is encoded after its publish time, so this time counts as communication of
+    // the second sample only.
     let [own_ns, publish_ns, slow] =
         [conversions.own_ns, conversions.publish_ns, slow].map(u64::cast_signed);
     assert_eq!(split(&first).0, own_ns);
@@ -496,7 +496,8 @@ fn a_sample_is_fresh_in_one_call_only_and_inputs_count_what_no_call_saw() {
     let (mut lanes, mut boxes) = (r.publisher("lanes"), r.publisher("boxes"));
     let inputs = vec![r.input("lanes", 4), r.input("boxes", 1)];
     let handle = r.callback(Trigger::AllLatest { on: 0, max_age: None }, inputs, |_| {});
-    // Skipped for want of boxes; what it took is fresh all the same in the call that comes.
+    // This call is skipped because `boxes` has no sample yet. The inputs of the next call are fresh
+    // all the same.
     send(&mut lanes, 1, 1);
     assert_eq!(r.executor.run_ready(), 0);
     for value in 1..=3 {
@@ -560,7 +561,8 @@ fn threads_share_the_work_and_an_exclusive_group_never_overlaps() {
             let loan = p.loan(1).unwrap();
             p.publish(loan).unwrap();
         }
-        // Keeps the pool's bound, which counts on readers that keep up within their depth.
+        // Waits for slow readers: the pool's bound holds only if readers do not fall behind by more
+        // than their depth.
         while done.load(Ordering::SeqCst) + 400 < 2 * total as usize
             && inside.load(Ordering::SeqCst) > 1
         {
@@ -633,7 +635,7 @@ fn impossible_set_ups_are_refused_with_the_reason() {
     assert!(add(Trigger::any(), vec![]).unwrap().contains("runs already"));
 }
 
-/// The kernel lets a thread wait for 128 things at once.
+/// The kernel lets a thread wait for at most 128 futexes at once.
 #[test]
 fn one_executor_serves_more_topics_than_the_kernel_waits_for_at_once() {
     const TOPICS: usize = 140;
@@ -672,7 +674,7 @@ fn one_executor_serves_more_topics_than_the_kernel_waits_for_at_once() {
         assert!(MonotonicNs::now() < deadline, "not matched within {PATIENCE:?}");
         std::thread::yield_now();
     }
-    // One at a time: each has to wake the sleeping executor by itself.
+    // Publishes one sample at a time, so each sample must wake the sleeping executor.
     for (i, publisher) in publishers.iter_mut().enumerate() {
         send(publisher, 1, 1);
         assert_eq!(calls.recv_timeout(PATIENCE), Ok(i));
@@ -774,7 +776,7 @@ fn a_destructor_may_publish_subscribe_and_panic() {
                 panic!("in a destructor");
             }))
             .unwrap();
-        // Displaces the first one: from the queue, and from what is kept for latecomers.
+        // Replaces the first value, in the queue and in the history for late subscriptions.
         publisher.publish(OnDrop(None)).unwrap();
         assert_eq!(ran.load(Ordering::Relaxed), 1, "{durability:?}");
         assert!(subscription.latest().unwrap().is_some());
@@ -854,7 +856,7 @@ fn an_input_whose_samples_are_all_held_goes_on_when_one_is_given_back() {
             send(&mut publisher, round, 1);
             let held = calls.recv_timeout(PATIENCE).unwrap();
             assert_eq!(held.payload().unwrap()[0], round);
-            // Held: the next one has to wait, and nothing but giving this one back can end that.
+            // The test holds this sample, so the next sample waits until the held one is released.
             send(&mut publisher, round, 1);
             if round % 2 == 0 {
                 while handle.stats().held_limit <= u64::from(round / 2) {
@@ -888,7 +890,7 @@ fn too_old_samples_neither_trigger_nor_are_read_and_are_counted() {
     });
     let (mut a, mut b) = (rig.publisher("a"), rig.publisher("b"));
     let now = || MonotonicNs::now().0;
-    // The machine has run for longer than this test may take, and surely for a minute.
+    // Assumes that the machine has been up for more than a minute.
     let old = now().checked_sub(Duration::from_secs(61).as_nanos() as u64).unwrap();
     send(&mut b, 1, old);
     send(&mut a, 1, old);

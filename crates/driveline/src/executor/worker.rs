@@ -3,9 +3,9 @@
 //!
 //! Leadership is a flag under one small mutex, together with the counts of idle threads and of
 //! wake-ups on their way to them. A thread that finds no work becomes the leader, or sleeps if
-//! there is one; a leader that found work gives the flag back before it runs the callback and wakes
-//! one sleeper, if any. So whenever a thread is idle there is a leader, or a wake-up on its
-//! way to a thread that will lead.
+//! there is a leader. A leader that has found work clears the flag and wakes one sleeping thread,
+//! if any, before it runs the callback. So whenever a thread is idle there is a leader, or a
+//! wake-up on its way to a thread that will lead.
 
 use super::current::{self, ExecutorId};
 use super::entry::Entry;
@@ -329,7 +329,8 @@ impl Shared {
     /// Returns `true` to one thread per [`EVENT_INTERVAL`].
     fn claim_event_poll(&self, now: MonotonicNs) -> bool {
         let last = self.events_at.load(Ordering::Relaxed);
-        // Relaxed: only one winner counts; the entries' locks order what it reads.
+        // Relaxed: it only matters that one thread wins. The locks of the entries order what this
+        // thread then reads.
         now.since(MonotonicNs(last)) >= EVENT_INTERVAL
             && self
                 .events_at

@@ -25,8 +25,8 @@ impl HeldCounters {
         }))
     }
 
-    /// Takes a free counter. Returns `None` if the maximum number of samples is held, including
-    /// `elsewhere` ones.
+    /// Takes a free counter. Returns `None` if the maximum number of samples is held. `elsewhere`:
+    /// number of held samples that come from other processes and count as well.
     pub(crate) fn acquire(&mut self, elsewhere: u32) -> Option<HeldToken> {
         // Acquire pairs with the Release in `drop`: the former holder has finished reading.
         let free = || {
@@ -48,7 +48,8 @@ impl HeldCounters {
         self.0.counters.len() as u32
     }
 
-    /// Wakes the waiter after `acquire` has failed and a sample is released.
+    /// Returns the watch that wakes the waiter when a sample is released after `acquire` has
+    /// failed.
     pub(crate) fn release_watch(&self) -> &ReleaseWatch {
         &self.0.release_watch
     }

@@ -62,14 +62,14 @@ pub(crate) enum Body {
         len: usize,
     },
     Object(Arc<dyn LocalObject>),
-    /// Taken out while the sample is dropped.
+    /// The payload was taken out, because the sample is being dropped.
     Gone,
 }
 
 /// One sample inside the process. Immutable once published: only a unique owner can change it.
 pub(crate) struct LocalSample {
     pub(crate) header: SampleHeader,
-    /// Publisher, to distinguish gaps.
+    /// Publisher, to attribute gaps in sequence numbers.
     pub(crate) publisher: u64,
     /// The publisher's strength as owner of the topic.
     pub(crate) strength: u32,
@@ -106,7 +106,7 @@ impl OwnHandle {
         Self { object: Some(object), sequence }
     }
 
-    /// `None` never happens before it is dropped.
+    /// Returns the value. Never `None` before the handle is dropped.
     pub(crate) fn get(&self) -> Option<&Arc<dyn LocalObject>> {
         self.object.as_ref()
     }

@@ -47,7 +47,7 @@ impl LocalLoan {
 impl Drop for LocalLoan {
     fn drop(&mut self) {
         if let Some(sample) = self.sample.take() {
-            // There is room for every loan that can be out.
+            // Cannot fail: `home` has room for every loan.
             let _ = self.home.push(sample);
         }
     }
@@ -165,8 +165,8 @@ impl LocalPublisher {
         let free = self.pool.iter_mut().position(|s| Arc::get_mut(s).is_some());
         let mut sample = match free {
             Some(i) => self.pool.swap_remove(i),
-            // Only when a reader and this publisher were created at the same time, and neither saw
-            // the other.
+            // Happens only if a reader and this publisher were created at the same time, and
+            // neither saw the other.
             None if self.pool.len() + self.out < self.capacity => self.fresh(),
             None => {
                 return Err(LoanError::AllHeld {
@@ -255,7 +255,7 @@ impl Drop for LocalPublisher {
 pub(crate) struct Delivery {
     /// Number of older samples dropped for this one.
     pub(crate) overwritten: u64,
-    /// Values of the dropped samples, where dropping one runs a destructor.
+    /// Dropped samples whose values have a destructor to run.
     pub(crate) displaced: Displaced,
 }
 

@@ -48,10 +48,11 @@ impl LocalQueue {
         self.waker.store(waker.map(Arc::new));
     }
 
-    /// Delivers a sample. `wait`: end of the wait of a reliable publisher for a reliable
-    /// subscription, and the counter of waits. Without it, or after this time, the oldest sample
-    /// is dropped. After a time-out publishers do not wait for the reader again until it has read
-    /// everything. Returns the dropped sample, and true if the wait timed out.
+    /// Delivers a sample. `wait`: time until which a reliable publisher waits for room in the queue
+    /// of a reliable subscription, and the counter of its waits. Without `wait`, or after this
+    /// time, the oldest sample of a full queue is dropped. After a time-out publishers do not wait
+    /// for the reader again until it has read everything. Returns the dropped sample, and true if
+    /// the wait timed out.
     pub(crate) fn push(
         &self,
         sample: Arc<LocalSample>,

@@ -8,8 +8,8 @@ use driveline_types::MonotonicNs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of publishers whose sequence is remembered. Beyond it, departed ones are
-/// forgotten, the longest silent first; matched ones are not.
+/// Maximum number of publishers whose sequence is remembered. Beyond this number, departed
+/// publishers are forgotten, the longest silent first. Matched publishers are never forgotten.
 const MAX_PUBLISHERS: usize = 256;
 
 /// Reading position at one publisher.
@@ -17,16 +17,18 @@ struct Progress {
     publisher: u64,
     /// Last sequence that came out of the queue.
     popped: u64,
-    /// Last sequence that a reader got, or that is from before the match.
+    /// Sequence of the last sample that the reader got, or else of the last sample before the
+    /// match.
     returned: u64,
 }
 
-/// Counters of the samples that publishers inside the process delivered. Delivered = taken + these.
+/// Counters of samples that publishers inside the process delivered. Delivered samples = taken
+/// samples + the sum of these counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LocalLedger {
     /// Samples replaced by newer ones in the queue.
     pub(crate) overwritten: u64,
-    /// Samples that could still be read when a newer one was taken instead.
+    /// Unread samples that were skipped because a newer sample was taken.
     pub(crate) passed_over: u64,
     pub(crate) expired: u64,
     /// Samples that can be read now.
@@ -56,8 +58,8 @@ impl OwnLocal {
     }
 }
 
-/// Returns true if as many newer samples wait as the depth allows. A reliable publisher has waited
-/// for the head's place instead.
+/// Returns true if the head counts as replaced, because the queue holds as many newer samples as
+/// the depth allows. In a reliable queue the head is never replaced: publishers wait for room.
 fn is_replaced(queue: &LocalQueue) -> bool {
     !queue.is_reliable() && !queue.has_room()
 }
@@ -79,8 +81,8 @@ pub(crate) struct LocalReader {
 }
 
 impl LocalReader {
-    /// `depth`: depth of the queue, for all writers together. `of_one`: places that one writer
-    /// fills at most.
+    /// `depth`: depth of the queue, for all writers together. `of_one`: maximum number of places
+    /// that one writer fills.
     pub(crate) fn new(
         topic: Arc<LocalTopic>,
         end: Arc<LocalEnd>,
@@ -147,8 +149,8 @@ impl LocalReader {
         }
     }
 
-    /// Reserves the right to hold one sample more. `elsewhere`: samples held of other processes.
-    /// `Err` with the limit if no more may be held; nothing is lost then.
+    /// Reserves the right to hold one more sample. `elsewhere`: number of held samples that come
+    /// from other processes. `Err` with the limit if no more may be held; nothing is lost then.
     pub(crate) fn acquire(&mut self, elsewhere: u32) -> Result<HeldToken, u32> {
         self.holds |= elsewhere < self.held.limit();
         self.held.acquire(elsewhere).ok_or_else(|| self.held.limit())
@@ -175,8 +177,8 @@ impl LocalReader {
         Some((sample, sequence.saturating_sub(before).saturating_sub(1)))
     }
 
-    /// Sets the kicker for a release of a sample after a take that failed because too many are
-    /// held.
+    /// Sets the kicker. It is kicked when a sample is released after a take that failed because too
+    /// many samples were held.
     pub(crate) fn kick_when_given_back(&self, kicker: Kicker) {
         self.held.release_watch().set_kicker(kicker);
     }
@@ -199,7 +201,8 @@ impl LocalReader {
         }
     }
 
-    /// Notes that a sample came out of the queue. Returns true if it is the first time.
+    /// Notes that a sample came out of the queue. Returns false if the same sample has already come
+    /// out before.
     fn is_new(&mut self, sample: &LocalSample) -> bool {
         let (publisher, sequence) = (sample.publisher, sample.header.sequence);
         let mut progress = match self.progress.iter().position(|p| p.publisher == publisher) {

@@ -21,15 +21,15 @@ struct Events {
     lost: u64,
 }
 
-/// Times in nanoseconds on `CLOCK_MONOTONIC`; the publishing thread writes the first one, the
-/// thread that polls events the other.
+/// Promised deadline and lease of a writer. Times are in nanoseconds on `CLOCK_MONOTONIC`. The
+/// publishing thread writes `alive_ns`; the thread that polls events writes `reported_loss`.
 struct Promises {
-    /// Promise that is not checked elsewhere.
+    /// Promise that this end checks itself; `None` if the host transport checks it.
     watched: Option<Promise>,
     deadline: Option<Arc<DeadlineMeter>>,
     reports: Mutex<DeadlineReports>,
     alive_ns: AtomicU64,
-    /// Last sign of life whose absence was reported.
+    /// Last sign of life before the most recently reported silence.
     reported_loss: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl Default for Promises {
     }
 }
 
-/// One end as the topic knows it.
+/// One publisher (writer) or subscription (reader), as the topic sees it.
 pub(crate) struct LocalEnd {
     pub(crate) id: u64,
     pub(crate) node: String,
@@ -63,17 +63,17 @@ pub(crate) struct LocalEnd {
     pub(super) blocking: Arc<BlockingMeter>,
     /// Writers only: last sequence published.
     pub(super) published: AtomicU64,
-    /// Readers only: for each writer, its last sequence before the match.
+    /// Readers only: start of the match with each writer.
     baselines: Mutex<Vec<Baseline>>,
     /// Readers only: deadlines missed by writers that have no baseline any more.
     deadlines_of_forgotten: AtomicU64,
-    /// Readers only, if they report: (writer, its last sequence that was taken).
+    /// Readers only, if they report taken samples: for each writer, the last taken sequence.
     taken: Mutex<Vec<(u64, u64)>>,
     /// Kicked when ends of the topic are created or dropped.
     kicker: Mutex<Option<Kicker>>,
 }
 
-/// A matched end, as the other one sees it.
+/// A matched end, as its peer sees it.
 pub(crate) struct Peer {
     pub(crate) id: u64,
     pub(crate) node: String,
@@ -125,8 +125,8 @@ impl LocalEnd {
         self.blocking.clone()
     }
 
-    /// Returns the counter of missed deadlines of a writer, if it offers one and no other part
-    /// counts.
+    /// Returns the counter of a writer's missed deadlines, if the writer offers a deadline and no
+    /// other part counts them.
     pub(crate) fn deadline_meter(&self) -> Option<Arc<DeadlineMeter>> {
         self.promises.deadline.clone()
     }
@@ -260,8 +260,8 @@ impl LocalEnd {
         baselines.iter().any(|b| b.writer == writer && !b.gone)
     }
 
-    /// Returns the last sequence of a writer from its history or from before the match, and the
-    /// deadline that the reader requests of it.
+    /// Returns the last sequence of a writer that publishing does not deliver to this reader, and
+    /// the counter of the deadline that the reader requests of this writer.
     fn match_with(&self, writer: u64) -> (u64, Option<Arc<DeadlineMeter>>) {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         baselines
@@ -328,8 +328,8 @@ struct Baseline {
     writer: u64,
     /// Last sequence that the reader cannot have missed.
     before: u64,
-    /// Last sequence that is not delivered to it: from before the match, or part of the history
-    /// that it received.
+    /// Last sequence that publishing does not deliver to the reader: the sample is from before the
+    /// match, or the reader received it with the history.
     history_until: u64,
     /// Deadline of this writer, if the reader requests one.
     deadline: Option<Arc<DeadlineMeter>>,
@@ -346,9 +346,9 @@ pub(super) struct Reader {
 /// A reader, as one of its writers needs it for delivery.
 pub(super) struct Recipient {
     pub(super) reader: Arc<Reader>,
-    /// Last sequence that is not delivered to it.
+    /// Last sequence that publishing does not deliver to the reader.
     pub(super) history_until: u64,
-    /// Counts the deadlines that it requests of this writer.
+    /// Counter of missed deadlines that the reader requests of this writer.
     pub(super) deadline: Option<Arc<DeadlineMeter>>,
 }
 
@@ -443,7 +443,8 @@ impl LocalTopic {
         self.ends().writers.iter().find_map(|w| self.verdict(&w.end, reader).err())
     }
 
-    /// Ends a change: a kicked thread sees it completely.
+    /// Ends a change of the topic's ends and kicks them. The lock is still held, so a kicked thread
+    /// sees the complete change.
     fn changed(&self, ends: MutexGuard<'_, Ends>) {
         self.generation.fetch_add(1, Ordering::Release);
         ends.readers.iter().for_each(|r| r.end.kick());

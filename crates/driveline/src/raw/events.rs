@@ -6,7 +6,7 @@ use crate::local::LocalEnd;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Maximum number of events that wait for one of the two.
+/// Maximum number of events that wait for one of the two pollers.
 const MAX_WAITING: usize = 64;
 
 /// Sources of a publisher's events, and the events that one of the two pollers has not received
@@ -68,7 +68,7 @@ impl EventSources {
     fn next(&self, for_watcher: bool) -> Option<EndpointEvent> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiting { owner, watcher, watched } = &mut *waiting;
-        // No more than both sources hold at once.
+        // Bounded: both sources together hold no more events at once.
         for _ in 0..2 * MAX_WAITING {
             let new = self
                 .local
@@ -87,7 +87,7 @@ impl EventSources {
 
 /// Events of one publisher for code that does not own it, such as the process's log. An event
 /// polled here is still available to the publisher's own `poll_event`, and vice versa. A publisher
-/// has one such view, which ends with it.
+/// has one such view, which ends with the publisher.
 pub struct PublisherEvents {
     sources: Weak<EventSources>,
 }

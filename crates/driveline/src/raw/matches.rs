@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The publishers of a subscription, for a server, whose subscription belongs to an executor.
+//! View of the publishers of a subscription. A server needs it because an executor owns its
+//! subscription.
 
 use super::RawSample;
 use crate::local::{LocalEnd, LocalTopic};
@@ -34,7 +35,7 @@ impl Matches {
 
     /// Returns a number that changes when a publisher is matched or departs. Two atomic loads.
     pub(crate) fn generation(&self) -> u64 {
-        // Both only grow.
+        // Both numbers only grow, so each change also changes their sum.
         let local = self.local.as_ref().map_or(0, |(topic, _)| topic.generation());
         local.wrapping_add(self.host.as_ref().map_or(0, driveline_shm::Publishers::generation))
     }
@@ -66,7 +67,7 @@ impl Matches {
         inside.chain(outside).collect()
     }
 
-    /// Returns the reason why an existing publisher can never be matched, if all are of this kind.
+    /// If no publisher is matched, returns the reason why an existing publisher cannot be matched.
     pub(crate) fn misfit(&self) -> Option<String> {
         let local = || self.local.as_ref().and_then(|(topic, end)| topic.refusal_of(end));
         let misfit = self.host.as_ref().and_then(driveline_shm::Publishers::misfit).or_else(local);

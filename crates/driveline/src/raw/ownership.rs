@@ -58,7 +58,7 @@ impl Ownership {
     }
 
     /// Returns true if a sample is delivered. `gone`: returns true if the owner's publisher is
-    /// gone; called only if that decides.
+    /// gone; called only if the result depends on it.
     pub(crate) fn admit(&mut self, offer: Offer, gone: impl FnOnce() -> bool) -> bool {
         let period = self.hear(offer).min(self.deadline / 2);
         let was_owner = self.owner.is_some_and(|o| o.publisher == offer.publisher);

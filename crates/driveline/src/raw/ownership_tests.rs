@@ -36,11 +36,11 @@ fn the_weaker_takes_over_before_the_gap_exceeds_the_deadline() {
         assert!(o.admit(offer(STRONG, at, frame), alive));
         assert!(!o.admit(offer(WEAK, at + 10, frame), alive));
     }
-    // The last one of the stronger was at 60 ms. At 130 ms the next of the weaker would come too
-    // late.
+    // The stronger publisher's last sample was at 60 ms, so the next delivered sample must come by
+    // 160 ms. The weaker publishes every 30 ms: its first sample after 130 ms must be delivered.
     assert!(!o.admit(offer(WEAK, 100, 3), alive));
     assert!(o.admit(offer(WEAK, 131, 4), alive));
-    // It hung, and comes back with a frame that was delivered.
+    // The stronger publisher hung, and continues with a frame that was already delivered.
     assert!(!o.admit(offer(STRONG, 135, 4), alive));
     assert!(o.admit(offer(STRONG, 150, 5), alive));
     assert!(!o.admit(offer(WEAK, 161, 5), alive));
@@ -85,7 +85,7 @@ fn many_publishers_are_bounded() {
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Publish(u64),
-    /// It hangs or is dead: nothing for this frame.
+    /// The publisher hangs or is dead, and publishes nothing for this frame.
     Silent {
         dead: bool,
     },
@@ -96,7 +96,7 @@ fn acts() -> impl Strategy<Value = Vec<(Act, u64)>> {
         12 => (0u64..5).prop_map(Act::Publish),
         1 => any::<bool>().prop_map(|dead| Act::Silent { dead }),
     ];
-    // Silences last.
+    // A silence lasts for 1 to 11 frames.
     prop::collection::vec((strong, 0u64..5, 1usize..12), 1..40).prop_map(|runs| {
         let mut all = Vec::new();
         for (act, jitter, times) in runs {

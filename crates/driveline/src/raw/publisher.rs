@@ -44,7 +44,7 @@ pub struct RawPublisher {
     /// Header of the sample that is being published: kept, because filling it in place is cheaper
     /// than making one.
     header: SampleHeader,
-    /// Time of reading the header's wall-clock offset.
+    /// Time at which the header's wall-clock offset was read.
     wall_read: MonotonicNs,
     stats: PublisherStats,
     published: PublishedCounter,
@@ -84,8 +84,8 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// Returns true if it has taken a sample, given its number and the number of samples written
-    /// for readers outside until then.
+    /// Returns true if the subscription has taken a sample. `number`: the sample's sequence number.
+    /// `written`: number of samples written for readers outside, up to this sample.
     pub(crate) fn has_reached(&self, number: u64, written: u64) -> bool {
         match self {
             Self::Inside { reader, writer } => reader.taken_of(*writer) >= number,
@@ -107,8 +107,8 @@ pub struct PublisherStats {
     pub deadlines_missed: u64,
 }
 
-/// Counters of one publisher: published samples, missed deadlines, and waits. Outlives it; clones
-/// share the counters; any thread may read them.
+/// Counters of one publisher: published samples, missed deadlines, and waits. Outlives the
+/// publisher; clones share the counters; any thread may read them.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedCounter {
     samples: Arc<AtomicU64>,
@@ -347,7 +347,7 @@ impl RawPublisher {
     /// Memory for a payload of `len` bytes (plain and bytes).
     ///
     /// # Errors
-    /// [`LoanError`] if it is too long or too many are out. Nothing is lost by it.
+    /// [`LoanError`] if the payload is too long or too many loans are out. No sample is lost.
     pub fn loan(&mut self, len: usize) -> Result<RawLoan, LoanError> {
         let place = match (self.kind, &mut self.host, &mut self.local) {
             (PayloadKind::Protobuf | PayloadKind::Object, _, _) => {
@@ -420,8 +420,8 @@ impl RawPublisher {
         Ok(self.header.sequence)
     }
 
-    /// Publishes a value (protobuf and object): the pointer inside the process; outside, bytes,
-    /// written once into shared memory, only if there is a reader.
+    /// Publishes a value (protobuf and object). Readers inside the process get the pointer. If
+    /// there are readers outside, the value is also serialised once into shared memory.
     ///
     /// # Errors
     /// [`PublishError`] if it could not be serialised for readers outside; readers inside have
@@ -565,7 +565,8 @@ impl RawPublisher {
         self.events.poll()
     }
 
-    /// Returns the same events for code that does not own the publisher; both get each of them.
+    /// Returns a view of the events for code that does not own the publisher. The view and
+    /// [`Self::poll_event`] each get every event.
     #[must_use]
     pub fn events(&self) -> PublisherEvents {
         self.events.watch()

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// One received message. Immutable and shared: clones see the same memory, any thread may read and
 /// drop it.
 ///
-/// Holding one keeps its memory; a subscription may hold `max_held` at once.
+/// A held sample keeps its memory in use. A subscription may hold `max_held` samples at once.
 #[derive(Clone)]
 pub struct RawSample {
     source: Source,

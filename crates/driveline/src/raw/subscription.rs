@@ -42,9 +42,9 @@ pub struct RawSubscription {
     /// The next sample of the host transport, kept while a sample of the local transport may be
     /// older.
     host_head: Option<driveline_shm::Sample>,
-    /// `max_held` is the limit of each publisher outside the process.
+    /// True if `max_held` limits the held samples of each publisher outside the process separately.
     held_of_each: bool,
-    /// Samples that were `host_head` when a newer one was taken instead.
+    /// Number of samples in `host_head` that were skipped because a newer sample was taken.
     heads_passed_over: u64,
     own_wait: Option<WaitSet>,
     notifier: Option<Notifier>,
@@ -83,8 +83,8 @@ impl RawSubscription {
     }
 
     /// Like [`Self::new`], for publishers that keep at most `qos.depth` unread samples. Inside the
-    /// process, at most `depth` samples of all publishers together can wait. `held_of_each`:
-    /// `max_held` is the limit of each publisher outside the process.
+    /// process, at most `depth` samples of all publishers together can wait. `held_of_each`: if
+    /// true, `max_held` limits the held samples of each publisher outside the process separately.
     pub(crate) fn with_queue(
         context: &Context,
         node: &NodeName,
@@ -271,7 +271,7 @@ impl RawSubscription {
         // Samples that arrive during the loop wait for the next take.
         for _ in 0..MOST_PASSED {
             let taken = match self.pick(Order::Oldest) {
-                // The held sample may be the one beyond the limit.
+                // `newest` may occupy the last place that may be held: drop it and try again.
                 Err(_) if newest.take().is_some() => {
                     self.heads_passed_over += 1;
                     self.pick(Order::Oldest)
@@ -315,8 +315,8 @@ impl RawSubscription {
     fn pick(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         if self.host.is_some() && self.host_head.is_none() {
             let taken = self.take_host(order, 0)?;
-            // The order matters: if one thread has published two samples and the outer one is seen,
-            // so is the inner one.
+            // The order of the checks matters. If one thread publishes first inside the process and
+            // then to shared memory, and the second sample is seen here, the first is seen, too.
             if !self.local.as_ref().is_some_and(LocalReader::has_unread) {
                 return Ok(taken.map(RawSample::host));
             }
@@ -325,8 +325,8 @@ impl RawSubscription {
         self.pick_of_both(order)
     }
 
-    /// Takes a sample of another process. In return, `spare` of the samples held inside the process
-    /// are released.
+    /// Takes a sample of another process. `spare`: number of samples from inside the process that
+    /// are not counted as held, because the caller releases them in return.
     fn take_host(
         &mut self,
         order: Order,
@@ -345,7 +345,8 @@ impl RawSubscription {
         let held = inside();
         let mut taken = take(held);
         if matches!(taken, Err(driveline_shm::TakeError::AllHeld { .. })) && held != 0 {
-            // One of the samples from inside may be released first.
+            // A held sample from inside the process may be released first, so its release must
+            // kick, too.
             local.into_iter().for_each(LocalReader::kick_at_next_release);
             taken = take(inside());
         }
@@ -372,7 +373,7 @@ impl RawSubscription {
             .map_err(limit)
     }
 
-    /// Takes a sample from either transport, where samples may wait on both.
+    /// Takes the next sample when samples may wait in both transports.
     #[inline(never)]
     fn pick_of_both(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         if self.host_head.is_none() && !self.local.as_ref().is_some_and(LocalReader::has_unread) {
@@ -387,7 +388,7 @@ impl RawSubscription {
             if let (Some(host), Some(_)) = (&mut self.host, &self.host_head)
                 && host.has_unread()
             {
-                // The head is released first: it may use the last place that may be held.
+                // The head is released first: it may occupy the last place that may be held.
                 if let Some(old) = self.host_head.take() {
                     self.heads_passed_over += 1;
                     host.pass_over(old);
@@ -395,7 +396,7 @@ impl RawSubscription {
                 self.host_head = self.take_host(Order::Newest, 1)?;
             }
         }
-        // The check is cheaper: an empty pop ends in a full fence.
+        // `has_unread` is cheaper than `peek`: a pop from an empty queue ends in a full fence.
         let local_time = self
             .local
             .as_mut()
@@ -532,7 +533,7 @@ impl RawSubscription {
             if wake == Wake::Data || self.has_unread() {
                 return Ok(true);
             }
-            // Also if it is kicked often.
+            // The clock is checked as well: frequent kicks must not extend the wait.
             if wake == Wake::TimedOut || deadline.is_some_and(|d| MonotonicNs::real_now() >= d) {
                 return Ok(false);
             }
@@ -701,7 +702,7 @@ impl RawSubscription {
             return Some(e);
         }
         while let Some(e) = self.host.as_mut().and_then(driveline_shm::Subscription::poll_event) {
-            // Counted below, together with those inside the process.
+            // Missed deadlines are counted below, together with those inside the process.
             if !matches!(e, driveline_shm::SubscriptionEvent::DeadlineMissed { .. }) {
                 return Some(subscription_event(e, &self.promise()));
             }

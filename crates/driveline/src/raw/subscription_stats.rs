@@ -35,11 +35,11 @@ pub struct SubscriptionStats {
     /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by
     /// a read of the newest.
     pub overwritten: u64,
-    /// Number of unreachable publishers of other hosts: the samples that they published after the
-    /// last one that arrived are not known, and are not in the sum above. Falls when they are
-    /// reached again.
+    /// Number of unreachable publishers of other hosts. The number of samples that they published
+    /// after the last sample that arrived is not known, and is not in the sum above. Decreases when
+    /// publishers are reached again.
     pub uncounted: u64,
-    /// Reason for one of them.
+    /// Reason for one of these publishers.
     pub uncounted_reason: Option<Uncounted>,
     /// Periods of the requested deadline in which a matched publisher published nothing. Not a
     /// number of samples.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counters of a subscription, read by other threads without a lock.
 //!
-//! The reading thread may be a real-time thread: a lock that the account holds while it reads
-//! counters would make it wait for a thread of lower priority. So the reading thread publishes its
-//! own counts in a seqlock. Other threads read them together with the counters of both transports,
-//! and repeat until nothing changed meanwhile.
+//! The reading thread may be a real-time thread: a lock that another thread holds while it reads
+//! the counters would make the reading thread wait for a thread of lower priority. So the reading
+//! thread publishes its own counts in a seqlock. Other threads read them together with the counters
+//! of both transports, and repeat until nothing changed meanwhile.
 
 use super::SubscriptionStats;
 use crate::local::{LocalEnd, LocalQueue, OwnLocal};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 const TRIES: usize = 1000;
 const WORDS: usize = 14;
 
-/// Samples received, and replaced by newer ones, and deadlines missed.
+/// Numbers of received samples, of samples replaced by newer ones, and of missed deadlines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) received: u64,
@@ -32,7 +32,7 @@ pub(super) struct Inactive {
     pub(super) received: u64,
     replaced: u64,
     deadlines: u64,
-    /// The counts at the beginning, while it is inactive.
+    /// While the component is inactive: the counts at the beginning of this time.
     pub(super) since: Option<Taken>,
 }
 
@@ -136,7 +136,8 @@ impl Own {
     }
 }
 
-/// A seqlock with one writer. Odd while the writer changes anything that readers count.
+/// A seqlock with one writer. The version is odd while the writer changes anything that readers
+/// count.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     version: AtomicU64,
@@ -149,7 +150,8 @@ impl Tally {
     pub(super) fn begin(&self) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version | 1, Ordering::Relaxed);
-        // Readers that see anything stored after this see the odd version at their second look.
+        // A reader that sees anything stored after this fence sees the odd version when it reads
+        // the version again.
         fence(Ordering::Release);
     }
 

@@ -50,7 +50,7 @@ impl Attention for Shared {
         if requester.pending() == 0 {
             return false;
         }
-        // Marked now; given up after the responses were checked once more.
+        // Lost calls are marked now, and given up after the responses were checked once more.
         requester.doom(stirred);
         requester.deadline().is_some_and(|d| d <= now)
     }
@@ -101,7 +101,7 @@ impl Executor {
             {
                 Some(sample) => {
                     let ended = inside.0.requester().accept(sample.clone());
-                    // Not under the lock: it may call again.
+                    // Not under the lock: `then` may make another call.
                     if let Some((_, then, outcome)) = ended {
                         then(outcome);
                     }

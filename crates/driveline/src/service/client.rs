@@ -214,7 +214,8 @@ impl RawClient {
     }
 }
 
-/// Returns the time at which a time-out passes. One beyond the range of the clock never passes.
+/// Returns the time at which a time-out passes. A time-out beyond the range of the clock never
+/// passes.
 fn after(timeout: Duration) -> MonotonicNs {
     MonotonicNs(
         MonotonicNs::now().0.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)),

@@ -19,9 +19,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of response publishers, refusing ones included: one for each client of other
-/// processes that can be matched and each client inside that can be served, and one more.
-/// Publishers whose refusal was read give way.
+/// Maximum number of response publishers, including publishers that only refuse. There is one for
+/// each client of other processes that can be matched, one for each client inside the process that
+/// can be served, and one more. A publisher whose refusal was read is removed when another client
+/// needs its place.
 const MAX_PUBLISHERS: usize = MAX_MATCHES + MAX_CLIENTS as usize + 1;
 
 /// Clients of one server. Shared by the server, its executor and its responders.
@@ -149,7 +150,7 @@ impl Clients {
         None
     }
 
-    /// The end of a client, made for its first request.
+    /// Returns the server's end of a client. Creates it at the client's first request.
     fn end_of(&self, client: ShortId) -> Result<Arc<ClientEnd>, Unheard> {
         let mut gone;
         let found = {
@@ -250,14 +251,16 @@ impl Clients {
         writer: &Writer,
         max_response: usize,
     ) -> Result<RawPublisher, EndpointError> {
-        // A client that wants more is refused, and the refusal needs no more memory than this.
+        // A client that wants a greater depth gets only refusals, which need no more memory than
+        // this depth.
         let depth = writer.depth.min(MAX_PENDING);
         let options = PublisherOptions {
             reach: writer.reach,
             // The client need not be matched yet when its first response is published.
             qos: Qos { depth, durability: Durability::TransientLocal, ..Qos::default() },
             max_payload: max_response.max(MAX_REFUSAL_LEN),
-            // One for each request that is answered, and one for a text when all of these are out.
+            // One loan for each request that is being answered, and one for a refusal text when all
+            // others are out.
             loans: depth + 1,
             pins: pins_for(depth, &self.options.access),
             access: self.options.access.clone(),

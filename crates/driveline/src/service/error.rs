@@ -51,8 +51,8 @@ pub enum CallError {
         /// The client's limit.
         limit: usize,
     },
-    /// The server has not taken earlier requests, and this one would push one of them out: it was
-    /// not sent.
+    /// The server has not taken earlier requests, and the new request would replace one of them.
+    /// The new request was not sent.
     #[error(
         "service '{service}': the server '{server}' has not taken earlier requests yet, and its \
          queue is full; call less often, or find out what keeps it"
@@ -80,8 +80,8 @@ pub enum CallError {
     ServerGone {
         /// The service.
         service: String,
-        /// True if it had taken the request: then it may have executed it. `false` also if that is
-        /// not known any more.
+        /// True if the server had taken the request: then it may have executed the request. Also
+        /// `false` if this is not known any more.
         was_taken: bool,
     },
     /// The server refused the request.

@@ -94,8 +94,8 @@ pub enum ServiceError {
     Endpoint(#[from] EndpointError),
 }
 
-/// Counters of a client since its creation. Every request ends in one of the next five, or is in
-/// flight.
+/// Counters of a client since its creation. Every request is counted in `requests` and in one of
+/// the next five counters, or is in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientStats {
     /// Requests sent.
@@ -138,8 +138,8 @@ pub struct ServiceStats {
     pub clients: u64,
 }
 
-/// Pins that a publisher needs for a peer's `held` samples: of a topic for other users, the
-/// transport grants one of them a half or a quarter.
+/// Returns the pins that a publisher needs so that one peer can hold `held` samples. If other users
+/// may subscribe, the transport grants one of them only a half or a quarter of the pins.
 pub(super) fn pins_for(held: u32, access: &Access) -> u32 {
     match access {
         Access::OwnUser => held,

@@ -13,7 +13,7 @@ pub(super) struct Call<T> {
     pub(super) server: ShortId,
     pub(super) sent: MonotonicNs,
     pub(super) timeout: Duration,
-    /// Its server has ended: the call is lost unless a response waits.
+    /// The call's server has ended: the call is lost unless a response waits.
     doomed: bool,
     /// Its response was taken, and goes to [`Pending::answered`] next.
     saved: bool,
@@ -79,15 +79,15 @@ impl<T> Pending<T> {
         Some(self.calls.remove(at))
     }
 
-    /// Keeps a call from being lost: its response is there.
+    /// Notes that the response to a call was taken, so the call cannot be lost any more.
     pub(super) fn save(&mut self, number: u64) {
         for c in self.calls.iter_mut().filter(|c| c.number == number) {
             c.saved = true;
         }
     }
 
-    /// Marks the calls whose server is gone. Responses are searched once more before [`Self::lost`]
-    /// gives them up. Returns true if there are any.
+    /// Marks the calls whose server is gone. Responses are checked once more before [`Self::lost`]
+    /// gives these calls up. Returns true if any call is marked.
     pub(super) fn doom(&mut self, is_there: impl Fn(ShortId) -> bool) -> bool {
         for c in self.calls.iter_mut().filter(|c| !c.saved && !is_there(c.server)) {
             c.doomed = true;
@@ -162,7 +162,7 @@ mod tests {
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             (0..3u64, 0..50u64).prop_map(|(server, timeout)| Step::Add { server, timeout }),
-            // Also numbers that never were.
+            // Includes numbers of calls that were never made.
             (0..40u64).prop_map(Step::Answer),
             (0..3u64).prop_map(Step::Gone),
             (0..30u64).prop_map(Step::Later),

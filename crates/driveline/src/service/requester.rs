@@ -32,7 +32,7 @@ pub(super) struct Requester<T> {
     tally: Arc<Tally>,
     /// Reason why the last server could not be matched, while none is matched.
     mismatch: Option<String>,
-    /// Publishers of the response topic: the server.
+    /// View of the publishers of the response topic, that is, of the server.
     responses: Matches,
     /// Reason why responses cannot arrive, although requests may have been sent.
     deaf: Option<String>,
@@ -54,7 +54,7 @@ pub(super) struct Server {
 }
 
 impl<T> Requester<T> {
-    /// Both ends of a client.
+    /// Creates both ends of a client.
     pub(super) fn new(
         node: &Node,
         service: &ServiceName,
@@ -106,7 +106,7 @@ impl<T> Requester<T> {
         Ok((requester, responses))
     }
 
-    /// Returns the same without calls in flight, for another type of their outcomes.
+    /// Converts the requester to another type of outcome handlers. Drops the calls in flight.
     pub(super) fn without_calls<U>(self) -> Requester<U> {
         let Self { service, publisher, pending, stats, tally, mismatch, responses, deaf, closed } =
             self;
@@ -233,7 +233,7 @@ impl<T> Requester<T> {
         Ok((number, displaced))
     }
 
-    /// Notes that a response was taken and will be accepted: its call is not lost any more.
+    /// Notes that a response was taken and will be accepted: its call cannot be lost any more.
     pub(super) fn has_taken(&mut self, sample: &RawSample) {
         if let Some(word) = sample.header().service {
             self.pending.save(Answer::decode(word).request);

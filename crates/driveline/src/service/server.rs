@@ -32,7 +32,8 @@ pub struct RawService {
 /// Answers that clients cannot read yet, because they are not matched with the publisher of their
 /// responses: possible for the first answer to a client on the same host. If the server ends before
 /// the match, these clients lose their answer; matched clients can read it after the server's end,
-/// too. Works also once an executor has the server; keeps nothing of it alive. Any thread.
+/// too. The view also works after the server was added to an executor, and does not keep the server
+/// alive. Any thread.
 #[derive(Clone)]
 pub struct Outbox(Weak<Clients>);
 

@@ -23,8 +23,8 @@ pub enum ServiceEnd {
     Server,
 }
 
-/// Calls of one service that one node has made, or received, since the node was created. Each is in
-/// one of the further counts, or in flight.
+/// Calls of one service that one node has made, or received, since the node was created. Each call
+/// is in one of the other counts, or in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceCalls {
     /// The service.
@@ -91,7 +91,7 @@ type ByEnd = BTreeMap<(ServiceName, ServiceEnd), Arc<Tally>>;
 pub(crate) struct Tallies(Arc<Mutex<ByEnd>>);
 
 impl Tallies {
-    /// Returns the tally of an end. Beyond the bound, one that is not reported.
+    /// Returns the tally of an end. Beyond [`MAX_TALLIES`], returns a tally that is not reported.
     pub(crate) fn of(&self, service: &ServiceName, end: ServiceEnd) -> Arc<Tally> {
         let mut tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (service.clone(), end);

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Type of a request or a response: every plain type, [`Protobuf`] messages, and [`Object`]s at
 /// process reach.
 pub trait Payload: 'static {
-    /// Sent value; of a plain type with a trailing array, the head.
+    /// Type of a sent value. For a plain type with a trailing array, this is the head only.
     type Value;
     /// Received value.
     type Sample;

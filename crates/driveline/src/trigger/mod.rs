@@ -29,8 +29,8 @@ pub enum Trigger {
         max_age: Option<Duration>,
     },
     /// On each new sample of input `on`, together with the newest sample of every other input, new
-    /// or not. While one has none, or one whose source time is older than `max_age`, the call is
-    /// skipped and counted.
+    /// or not. If an input has no sample, or its newest sample has a source time older than
+    /// `max_age`, the call is skipped and counted.
     AllLatest {
         /// Index of the input that triggers.
         on: usize,
@@ -81,7 +81,7 @@ impl Trigger {
     pub fn holds(&self) -> u32 {
         match self {
             Self::Any { .. } | Self::Timer { .. } => 1,
-            // The cached newest one, and the next while it replaces it.
+            // The cached newest sample, and the next sample while it replaces the cached one.
             Self::AllLatest { .. } => 2,
             Self::Exact { queue, .. } | Self::Approximate { queue, .. } => {
                 u32::try_from(*queue).unwrap_or(u32::MAX).saturating_add(2)

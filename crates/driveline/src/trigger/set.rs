@@ -25,8 +25,8 @@ pub(crate) struct InputPort {
     /// True if its samples may start a call.
     pub(crate) triggers: bool,
     pub(crate) stall: StallWatch,
-    /// The component holds as many of its samples as permitted: no sample comes before one is
-    /// released.
+    /// The component holds as many samples of the input as permitted: it gets no further sample
+    /// before one is released.
     pub(crate) limited: bool,
     /// Newest sample of a transient-local topic that arrived while the component was inactive.
     kept: Option<RawSample>,
@@ -70,7 +70,7 @@ impl InputPort {
         self.kept = None;
         let mut taken = self.subscription.next_sample(Order::Newest);
         if taken.as_ref().is_err_and(|e| held_limit(e).is_some()) && self.newest.take().is_some() {
-            // The old sample may have been the one beyond the limit.
+            // The released old sample may have occupied the last place that may be held.
             taken = self.subscription.next_sample(Order::Newest);
         }
         match counted(taken, self, skips) {

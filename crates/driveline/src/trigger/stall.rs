@@ -64,7 +64,7 @@ pub(crate) struct Blocked {
     /// Last time that a sample could not be taken.
     latest: MonotonicNs,
     held: u32,
-    /// Samples that newer ones had replaced when it began.
+    /// Number of samples that newer ones had replaced when the stall began.
     replaced: u64,
     reported: bool,
 }

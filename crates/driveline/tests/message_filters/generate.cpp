@@ -8,20 +8,28 @@
 // Build and run, on Debian 12, from this directory:
 //
 //     apt-get install g++ libmessage-filters-dev libroscpp-dev
-//     libs="-lmessage_filters -lroscpp -lrostime -lrosconsole -lroscpp_serialization -lboost_thread
-//     -lboost_system" g++ -std=c++17 -Wall -DBOOST_BIND_GLOBAL_PLACEHOLDERS generate.cpp -o
-//     /tmp/generate $libs /tmp/generate | gzip -9n > ../data/message_filters.txt.gz
+//     libs="-lmessage_filters -lroscpp -lrostime -lrosconsole -lroscpp_serialization"
+//     libs="$libs -lboost_thread -lboost_system"
+//     flags="-std=c++17 -Wall -DBOOST_BIND_GLOBAL_PLACEHOLDERS"
+//     g++ $flags generate.cpp -o /tmp/generate $libs
+//     /tmp/generate | gzip -9n > ../data/message_filters.txt.gz
 //
 // Output, by lines; `#` starts a comment:
 //
-//     scenario NAME                  the sequence of items
-//     items BASE_NS                  then one line per item, in order of arrival, numbered from 0:
-//     INPUT STAMP_NS                 stamp relative to BASE_NS
-//     exact INPUTS QUEUE             a policy fed with the items of the scenario above, and its
-//     sets: approximate INPUTS QUEUE AGE_PENALTY MAX_INTERVAL_NS|- LOWER_BOUND_NS... = ADDED ITEM
-//     ITEM ...          a set: the item upon which it was delivered, then, relative to that number
-//                                    (ADDED - ITEM), its items in input order
-//     sets N                         end of the policy's sets
+//     scenario NAME             begins a sequence of items
+//     items BASE_NS             one line per item follows, in order of arrival, numbered from 0
+//     INPUT STAMP_NS            an item; its stamp is relative to BASE_NS
+//     POLICY                    a policy fed with the items of the scenario; its sets follow
+//     = ADDED ITEM ITEM ...     a set
+//     sets N                    end of the policy's sets
+//
+// POLICY is one of:
+//
+//     exact INPUTS QUEUE
+//     approximate INPUTS QUEUE AGE_PENALTY MAX_INTERVAL_NS|- LOWER_BOUND_NS...
+//
+// ADDED is the number of the item whose arrival delivered the set. ITEM ... are the items of the
+// set in input order, as differences: ADDED minus the item's number.
 
 #include <message_filters/sync_policies/approximate_time.h>
 #include <message_filters/sync_policies/exact_time.h>
@@ -72,8 +80,7 @@ ros::Duration duration(int64_t ns) {
     return d.fromNSec(ns);
 }
 
-// ---- Feeding the policies
-// ------------------------------------------------------------------------------------------
+// ---- Feeding the policies ----
 
 int items_added, sets_delivered;
 
@@ -166,14 +173,13 @@ void with_inputs(int inputs, F&& f) {
     }
 }
 
-// ---- Sequences of stamps
-// -------------------------------------------------------------------------------------------
+// ---- Sequences of stamps ----
 
 class Random {
 public:
     explicit Random(uint64_t seed) : engine_(seed) {}
-    // Of the library's parts only the engine is specified to the bit, so the distributions are
-    // these.
+    // Of the standard library's random numbers, only the engines are specified to the bit. So this
+    // class has its own distributions.
     int64_t below(int64_t n) {
         return n <= 0 ? 0 : static_cast<int64_t>(engine_() % static_cast<uint64_t>(n));
     }
@@ -184,13 +190,13 @@ private:
     std::mt19937_64 engine_;
 };
 
-// One sensor and the way from it.
+// One sensor, and the delays of its path.
 struct Source {
     int64_t period_ns = 100 * kMs;
     int64_t phase_ns = 0;
     int64_t jitter_ns = 0;        // of the stamp, either way
     int64_t delay_ns = 0;         // from stamp to arrival
-    int64_t delay_jitter_ns = 0;  // more of it
+    int64_t delay_jitter_ns = 0;  // random addition to the delay, up to this
     int64_t burst = 1;            // items that arrive together
     int64_t grid_ns = 1;          // stamps are multiples of this
     int drop_percent = 0;
@@ -272,8 +278,7 @@ void record(const Scenario& s, const std::vector<Item>& items) {
     });
 }
 
-// ---- The scenarios
-// -------------------------------------------------------------------------------------------------
+// ---- The scenarios ----
 
 std::vector<Options> queues(std::initializer_list<uint32_t> lengths) {
     std::vector<Options> all;
@@ -447,7 +452,7 @@ void random_scenarios() {
             }
             s.approximate.push_back(o);
         }
-        // Exact time is only interesting where stamps meet.
+        // The exact policy forms sets only if stamps are equal.
         if (random.chance(40)) {
             for (Source& source : s.sources) {
                 source.grid_ns = 40 * kMs;

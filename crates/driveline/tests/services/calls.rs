@@ -31,7 +31,7 @@ conformance! {
         );
     }
 
-    /// Such as CDR with the schemas of a service of ROS 2.
+    /// For example CDR with the schemas of a ROS 2 service.
     fn bytes_with_a_schema_are_called_and_answered(r: &Rig) {
         let [request, response] = [
             ("test/srv/Sum_Request", "uint8[] data\n"),
@@ -132,7 +132,7 @@ conformance! {
             assert_eq!(asker.call(at(x, 1), PATIENCE).unwrap().view().unwrap().x, x);
         }
         let tile = other.call(at(10, 1), PATIENCE).unwrap();
-        // The second response that was published for it.
+        // The response is the second one that the server published for `other`.
         assert_eq!((tile.view().unwrap().x, tile.header().sequence, tile.missed()), (10, 2, 0));
         assert_eq!((other.stats().late, other.stats().stray), (0, 0));
     }
@@ -164,7 +164,7 @@ conformance! {
         }
         let mut responders = Vec::new();
         until("taken", || {
-            // Only so many requests may be held, but any number of responders.
+            // The number of held requests is limited; the number of responders is not.
             let taken = service.take().unwrap();
             responders.extend(
                 taken.map(|(request, responder)| (*request.view().unwrap().head(), responder)),
@@ -188,8 +188,8 @@ conformance! {
         );
     }
 
-    /// A camera frame is consumed, a tile is asked for, and what is published then descends from
-    /// both, as does the tile.
+    /// A callback consumes a camera frame and requests a tile. The sample that it then publishes
+    /// descends from both, and so does the tile.
     fn a_call_belongs_to_the_lineage_of_who_asks(r: &Rig) {
         let (server_saw, saw) = std::sync::mpsc::channel();
         let _server = serve(r.service(), move |request, responder| {

@@ -6,7 +6,7 @@ use driveline::Payload as _;
 use driveline::types::service::Outcome;
 use driveline::{CallError, EndpointEvent, Reach, ServiceOptions};
 
-/// As many as a server can be matched with, and as many as it can serve.
+/// Maximum number of clients that a server can be matched with, and that it can serve.
 const MOST: usize = 256;
 
 /// MAX_MATCHES of the server's subscription.
@@ -47,7 +47,7 @@ fn a_request_that_is_held_leaves_the_other_clients_of_a_server_alone() {
     });
 }
 
-/// The other end of the same.
+/// MAX_MATCHES, seen from the server.
 #[test]
 fn a_server_hears_of_the_257th_client() {
     let r = rig(Reach::Host);
@@ -71,7 +71,8 @@ fn a_server_hears_of_the_257th_client() {
     });
 }
 
-/// MAX_CLIENTS, MAX_PUBLISHERS: however many call, each gets an answer or a reason.
+/// MAX_CLIENTS, MAX_PUBLISHERS: each client gets an answer or a reason, no matter how many clients
+/// call.
 #[test]
 fn each_of_very_many_clients_of_one_process_gets_an_answer_or_a_reason() {
     const BEYOND: usize = 300;
@@ -79,7 +80,8 @@ fn each_of_very_many_clients_of_one_process_gets_an_answer_or_a_reason() {
     for most in [1, MOST] {
         let mut service = r.service_with(|o| o.max_clients = most as u32);
         let mut clients: Vec<TileClient> = (0..MOST + BEYOND).map(|_| r.client()).collect();
-        // Twice, for the displaced clients.
+        // The second pass is for clients whose response publisher the server removed in the first
+        // pass.
         for _ in 0..2 {
             for (i, client) in clients.iter_mut().enumerate() {
                 let outcome = std::thread::scope(|scope| {

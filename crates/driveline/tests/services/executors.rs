@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 conformance! {
-    /// One thread runs the server, the client, and the timer that asks.
+    /// One thread runs the server, the client, and the timer that sends requests.
     fn an_executor_serves_itself_and_a_blocking_call_within_it_is_refused(r: &Rig) {
         let executor = executor();
         executor
@@ -50,7 +50,7 @@ conformance! {
         executor.stop();
     }
 
-    /// Nothing else happens on the executor: it has to wake for the time-out alone.
+    /// Nothing else happens on the executor: only the time-out can wake it.
     fn the_end_of_a_calls_time_wakes_its_executor(r: &Rig) {
         let (_service, client) = r.pair();
         let (executor, caller) = caller(client);
@@ -75,7 +75,7 @@ conformance! {
         caller
             .call_then(at(1, 1), Duration::MAX, move |outcome| told.send(outcome.err()).unwrap())
             .unwrap();
-        // time: so that the executor sleeps by then; one that is awake must notice as well
+        // time: gives the executor time to fall asleep; the test also holds for an awake executor
         std::thread::sleep(Duration::from_millis(5));
         drop(service);
         let error = heard.recv_timeout(PATIENCE).unwrap().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ends that write anything into the topics of a service. They are made of the bare transport, so
-//! that nothing checks them.
+//! Hostile ends, which write arbitrary samples into the topics of a service. They use the transport
+//! directly, so no code checks their samples.
 
 use crate::support::{Outcomes, PATIENCE, Rig, Tile, TileRequest, at, caller, rig, until};
 use driveline::service::ServiceStats;
@@ -47,19 +47,20 @@ fn hostile_client(r: &Rig, depth: u32) -> Publisher {
     participant(r).create_publisher(config).unwrap()
 }
 
-/// A client that sends anything: the server stays in service for others.
+/// A client that sends arbitrary requests: the server continues to serve other clients.
 #[test]
 fn any_request_leaves_the_server_in_service() {
     let r = rig(Reach::Host);
     let (mut service, mut honest) = r.pair();
     let mut hostile = hostile_client(&r, 4);
     until("matched", || hostile.matched() == 1 && service.raw().clients() == 2);
-    // The word that makes the server listen is that of an honest request; it is no secret.
+    // The server accepts a request by its service word, which is the id of the server's
+    // subscription. This id is no secret.
     let server = hostile.subscriptions()[0].subscription;
     let word =
         prop_oneof![Just(Some(ShortId::from(server).0)), any::<u64>().prop_map(Some), Just(None)];
     let bytes = |len| proptest::collection::vec(any::<u8>(), len);
-    // As long as a request is, and of any length.
+    // Payloads with the length of a request, and payloads of any length.
     let request = (word, prop_oneof![bytes(8..9), bytes(0..256)]);
     let ends = RefCell::new((&mut hostile, &mut service));
     runner()
@@ -90,7 +91,8 @@ fn any_request_leaves_the_server_in_service() {
     });
 }
 
-/// It announces more than any publisher of responses can have, and waits for none.
+/// The client announces a depth larger than any response publisher can have, and never reads a
+/// response.
 #[test]
 fn a_client_that_lives_and_cannot_be_answered_is_not_counted_as_gone() {
     let r = rig(Reach::Host);
@@ -137,7 +139,7 @@ fn hostile_server(r: &Rig) -> (HostileServer, driveline::Executor, crate::suppor
     (HostileServer { requests, responses }, executor, caller)
 }
 
-/// A publisher of another type on a response topic does not speak for the server.
+/// A publisher of another type on a response topic does not count as the server.
 #[test]
 fn a_publisher_of_another_type_ends_no_call() {
     let r = rig(Reach::Host);
@@ -170,13 +172,14 @@ fn a_publisher_of_another_type_ends_no_call() {
     }
 }
 
-/// A server that answers with anything: each call ends once, and only by what names it.
+/// A server that sends arbitrary responses: each call ends once, and only by a response that
+/// contains its number.
 #[test]
 fn any_response_ends_at_most_the_call_that_it_names() {
     let r = rig(Reach::Host);
     let (server, executor, caller) = hostile_server(&r);
     let server = RefCell::new(server);
-    // So many numbers before the newest request, with any outcome; or any word at all.
+    // Either a number up to 5 before the newest request, with any outcome, or an arbitrary word.
     let near =
         (0..6u64, prop_oneof![Just(0u8), any::<u8>()]).prop_map(|(back, code)| Ok((back, code)));
     let word = prop_oneof![near, any::<Option<u64>>().prop_map(Err)];
@@ -184,8 +187,8 @@ fn any_response_ends_at_most_the_call_that_it_names() {
         proptest::collection::vec((word, proptest::collection::vec(any::<u8>(), 0..256)), 1..4);
     let newest = Cell::new(0);
     let outcomes = Outcomes::default();
-    // A publisher may be matched before the client has opened what it publishes to: until then,
-    // responses come later than they are sent.
+    // A publisher may be matched before the client has opened the publisher's segment. Until then,
+    // responses arrive late.
     caller.call_then(at(1, 1), PATIENCE, outcomes.take()).unwrap();
     until("asked", || {
         server

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requirements on services, over each reach; and protection against writers of their topics.
+//! Requirements on services at each reach, and their protection against hostile writers of their
+//! topics.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

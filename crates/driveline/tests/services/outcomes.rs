@@ -33,7 +33,7 @@ conformance! {
         assert!(!client.wait_for_server(SHORT));
         let server = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| client.wait_for_server(PATIENCE));
-            // time: so that the wait has begun; one that begins later must end as well
+            // time: gives the wait time to begin; a wait that begins later must end as well
             std::thread::sleep(Duration::from_millis(3));
             let server = r.map_server();
             assert!(waiting.join().unwrap());
@@ -80,8 +80,8 @@ conformance! {
                 assert_eq!(calling.join().unwrap().unwrap(), x);
             });
         };
-        // The first response has the client matched with the response topic; before, a later one
-        // can take the place of an earlier.
+        // After the first response, the client is matched with the response publisher. Before the
+        // match, a later response can replace an earlier one.
         call(&mut client, &mut service, 1);
         let gone = client.call(at(1, 1), SHORT).unwrap_err();
         let CallError::TimedOut { after, was_taken: false, .. } = gone else { panic!("{gone}") };
@@ -170,7 +170,8 @@ conformance! {
         assert_eq!(client.stats().late, 1);
     }
 
-    /// With and without a match with the answer's publisher at the time of publishing.
+    /// The server may publish its answer before or after the client is matched with the response
+    /// publisher.
     fn a_first_answer_is_there_although_its_server_went_if_it_went_with_an_empty_outbox(r: &Rig) {
         for x in 1..20 {
             let (mut service, mut client) = r.pair();
@@ -203,7 +204,8 @@ conformance! {
             let refused = calling.join().unwrap();
             assert!(matches!(refused, CallError::Mismatch { .. }), "{refused}");
         });
-        // Inside the process it is known at once that there is no reader.
+        // Inside the process, the server knows at once that the client does not match its response
+        // publisher.
         assert_eq!(outbox.is_empty(), r.reach == Reach::Process);
         drop(other_response);
         until("empty", || outbox.is_empty());
@@ -217,7 +219,8 @@ conformance! {
                 until("sent", || {
                     service.raw().clients() == 1 && service.wait(Some(PATIENCE)).unwrap()
                 });
-                // Of a request that it holds, the transport keeps the connection.
+                // The test keeps the responder until the call has ended: dropped earlier, it would
+                // refuse the request.
                 let kept = if taken {
                     service.take().unwrap().map(|(_, responder)| responder)
                 } else {
@@ -245,7 +248,8 @@ conformance! {
                 None => false,
             });
         };
-        // The first response has the client matched with the response topic.
+        // Once the first response has arrived, the client is matched with the server's response
+        // publisher.
         caller.call_then(at(1, 1), PATIENCE, outcomes.take()).unwrap();
         answer(&mut service, 1);
         until("answered", || executor.run_ready() == 1);
@@ -263,7 +267,7 @@ conformance! {
                 1 => drop(responder),
                 2 => panic!("on purpose"),
                 3 => responder.refuse(&"ä".repeat(3 * MAX_REFUSAL_LEN)),
-                // Longer than any response may be.
+                // The loan is longer than `max_response`.
                 4 => assert!(matches!(responder.loan(1 << 20), Err(AnswerError::Loan { .. }))),
                 x => responder.send(Tile { x, y: 0 }).unwrap(),
             }
@@ -388,7 +392,7 @@ conformance! {
         });
         assert!(matches!(responder.send(Tile { x: 0, y: 0 }), Err(AnswerError::ClientGone { .. })));
 
-        // And one that goes before its request is taken.
+        // The second client is dropped before the server takes its request.
         let mut client = r.client();
         assert!(client.wait_for_server(PATIENCE));
         assert!(matches!(client.call(at(2, 1), Duration::ZERO), Err(CallError::TimedOut { .. })));
@@ -427,7 +431,7 @@ conformance! {
         let mut other_response =
             r.client.client::<TileRequest, TileRequest>("map/tile", o()).unwrap();
         assert!(other_response.wait_for_server(PATIENCE));
-        // Not waited for.
+        // The call fails at once, despite the unlimited time-out.
         let refused = other_response.call(at(1, 1), Duration::MAX).unwrap_err();
         assert!(matches!(refused, CallError::Mismatch { .. }), "{refused}");
         assert!(refused.to_string().contains(&hash(Tile::payload_schema())), "{refused}");
@@ -468,7 +472,7 @@ fn two_servers_of_one_name_are_named_and_neither_is_asked() {
             .call(at(1, 1), Duration::ZERO)
             .err()
             .filter(|e| matches!(e, CallError::SeveralServers { .. }));
-        // Meanwhile the first alone is asked.
+        // Until the client sees the second server, it sends its requests to the first.
         while let Some((_, responder)) = first.take().unwrap() {
             responder.refuse("");
         }
@@ -476,8 +480,8 @@ fn two_servers_of_one_name_are_named_and_neither_is_asked() {
     });
     let text = refused.unwrap().to_string();
     assert!(text.contains("client, server"), "{text}");
-    // A request to the first that was published just as the second came to be there reached that
-    // one as well.
+    // If the client published a request to the first server just when the second server was
+    // matched, the second server has received that request, too, and has dropped it.
     assert!(second.take().unwrap().is_none());
     let (asked, misaddressed) = (first.stats().requests, second.stats().misaddressed);
     assert!(misaddressed <= 1, "{misaddressed}");

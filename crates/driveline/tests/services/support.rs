@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two ends, and a map to ask for.
+//! Server and client of a service of map tiles, for the tests.
 
 use driveline::types::MonotonicNs;
 use driveline::{
@@ -29,7 +29,7 @@ pub(crate) struct Tile {
 }
 
 pub(crate) struct Rig {
-    /// Two contexts stand for two processes at host reach; inside a process there is one.
+    /// At host reach, two contexts represent two processes. At process reach there is one context.
     pub(crate) server: Node,
     pub(crate) client: Node,
     pub(crate) reach: Reach,
@@ -79,14 +79,14 @@ impl Rig {
     pub(crate) fn client(&self) -> TileClient {
         self.client_with(1)
     }
-    /// Matched.
+    /// Returns a server and a client that are matched.
     pub(crate) fn pair(&self) -> (TileService, TileClient) {
         let (service, mut client) = (self.service(), self.client());
         assert!(client.wait_for_server(PATIENCE));
         (service, client)
     }
-    /// A server that answers each request with so many cells as `y` says, on a thread of its own.
-    /// Refuses negative ones.
+    /// Runs a server on its own thread. It answers each request with `y` cells, and refuses
+    /// requests with a negative `y`.
     pub(crate) fn map_server(&self) -> Executor {
         serve(self.service(), |request, responder| {
             let TileRequest { x, y } = *request.view().unwrap().head();
@@ -141,7 +141,7 @@ pub(crate) fn refusal(text: &str) -> Refusal {
     Refusal::new(text)
 }
 
-/// Outcomes of calls, in short, in the order in which they came.
+/// Outcomes of calls in short form, in the order of their arrival.
 #[derive(Clone, Default)]
 pub(crate) struct Outcomes(Arc<Mutex<Vec<Result<i32, String>>>>);
 

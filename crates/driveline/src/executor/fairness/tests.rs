@@ -10,8 +10,8 @@ use std::collections::HashMap;
 /// Times have no unit here.
 type Time = u64;
 
-/// A callback: work arrives on a grid and waits, as samples of a queue do, or as the one tick of a
-/// timer.
+/// A callback. Its work arrives on a grid and waits: like the samples in a queue, or like the
+/// single tick of a timer.
 #[derive(Clone, Debug)]
 struct Plan {
     period: Time,
@@ -28,7 +28,7 @@ struct GroupPlan {
 struct Callback {
     plan: Plan,
     group: usize,
-    /// Arrival of its next work, and amount that waits.
+    /// Arrival time of the next work, and amount of waiting work.
     arrives: Cell<Time>,
     waiting: Cell<u64>,
 }
@@ -50,12 +50,13 @@ struct Simulation {
     callbacks: Vec<Callback>,
     rotation: Rotation,
     gates: Vec<Option<Arc<Gate>>>,
-    /// Of each thread: when its call ends, and of which callback it is.
+    /// For each thread: end time of its call, and index of the called callback.
     threads: Vec<Option<(Time, usize)>>,
-    /// Of each due callback: calls of other callbacks since it fell due.
+    /// For each due callback: number of calls of each other callback since the due callback became
+    /// due.
     waits: HashMap<usize, HashMap<usize, u32>>,
-    /// The same since its group was last called, counted only while the group could have been
-    /// called.
+    /// The same since the last call of the due callback's group. Counts only calls that began while
+    /// that group's gate was open.
     passed_over: HashMap<usize, HashMap<usize, u32>>,
     calls: Vec<u64>,
 }
@@ -113,7 +114,8 @@ impl Simulation {
         self.rotation.search(|turns, part| turns.enter()?.first_due(part, due).ok())
     }
 
-    /// Gives a free thread a call, if there is one, and checks who had to wait for it.
+    /// Gives a free thread a call, if one is due, and checks how long the other due callbacks have
+    /// waited.
     fn start_call(&mut self, thread: usize, now: Time) {
         let before: Vec<_> =
             (0..self.callbacks.len()).filter(|&i| self.callbacks[i].is_due()).collect();
@@ -150,7 +152,8 @@ impl Simulation {
         self.threads[thread] = Some((now + callback.plan.takes, chosen));
     }
 
-    /// Free threads search in the order that `first` rotates, as the kernel may wake them.
+    /// Runs the simulation. Free threads search in rotated order, beginning with an index from
+    /// `firsts`, since the kernel may wake threads in any order.
     fn run(&mut self, until: Time, firsts: &[usize]) {
         let mut now = 0;
         let mut round = 0;
@@ -185,9 +188,9 @@ fn group() -> impl Strategy<Value = GroupPlan> {
 }
 
 proptest! {
-    /// A due callback waits at most for one call of every other callback of its group, and of the
-    /// whole executor if that has one thread. A due group that is not busy waits at most for one
-    /// call of every callback of other groups.
+    /// A due callback waits for at most one call of each other callback of its group. If the
+    /// executor has one thread, the same holds for each other callback of the executor. A due group
+    /// that is not busy waits for at most one call of each callback of other groups.
     #[test]
     fn every_due_callback_gets_its_turn(
         groups in prop::collection::vec(group(), 1..6),

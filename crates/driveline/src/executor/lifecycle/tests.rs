@@ -105,7 +105,8 @@ fn an_inactive_component_is_not_called_and_its_samples_count_as_inactive() {
         lock(&sink).push((sample.payload().unwrap()[0], sample.missed()));
     });
     publish(&c, &mut image, 0..3);
-    // Not taken before the component becomes active, partly replaced.
+    // These samples are not taken before the component becomes active. Newer ones replace some of
+    // them.
     (10..15).for_each(|value| send(&mut image, value, 1));
     assert_eq!(stats(&handle).inactive + stats(&handle).not_read, 8);
     c.set(true);
@@ -242,8 +243,8 @@ fn reliable_inputs_that_do_not_wake_the_executor_are_drained_by_time() {
 
 #[test]
 fn a_transition_waits_for_calls_of_a_reentrant_group() {
-    // Threads of the test stand in for those of the executor: one that is just choosing a call when
-    // the request comes may still make it.
+    // Threads of the test act as threads of the executor. A thread that is choosing a call when the
+    // request arrives may still make this call.
     let c = Component::new(2, GroupKind::Reentrant);
     let mut image = c.rig.publisher("image");
     let (began, begins) = mpsc::channel();

@@ -3,7 +3,8 @@
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Calls a function when the executor drops it, which is while it has the inputs.
+/// Calls a function when the executor drops the value, while the executor has the lock of the
+/// inputs.
 struct Asks(Box<dyn Fn() + Send + Sync>);
 
 impl Drop for Asks {
@@ -12,12 +13,12 @@ impl Drop for Asks {
     }
 }
 
-/// The account's thread may be one of low priority that does not run for seconds. Here it is the
-/// executor's own thread, in the middle of its look at the inputs: with a lock it would stand
-/// still.
+/// A thread of low priority that reads counters may be suspended for seconds, so reading must not
+/// take a lock of the executor. Here the executor's own thread reads the counters while it checks
+/// the inputs: if reading took that lock, this thread would block for ever.
 #[test]
 fn counters_are_read_while_the_executor_has_the_inputs() {
-    // Never dropped: that would wait for a thread that stands still where the test fails.
+    // Never dropped: if the test fails, the drop would wait for the blocked thread.
     let rig = std::mem::ManuallyDrop::new(rig(1));
     let input = rig
         .node
@@ -50,7 +51,7 @@ fn counters_are_read_while_the_executor_has_the_inputs() {
             let _ = asked.lock().unwrap().send(received);
         }))
     };
-    // Twice: the second one takes the place of the first, which is dropped.
+    // Publishes twice: the second value replaces the first, which the executor then drops.
     for round in 1..=2 {
         publisher.publish(asks()).unwrap();
         send(&mut go, 0, round);
@@ -85,7 +86,8 @@ fn counters_add_up_whenever_they_are_read() {
                     let stats = handle.inputs()[0].stats;
                     let sum = stats.came();
                     let after = published.load(Ordering::Acquire) + 1;
-                    // One that is on its way into a full queue is counted after it.
+                    // A publish into a full queue removes a sample a moment before the counters
+                    // contain it.
                     let least = before.saturating_sub(1);
                     assert!((least..=after + 1).contains(&sum), "{before}..={after}: {stats:?}");
                 }

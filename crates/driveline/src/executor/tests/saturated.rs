@@ -3,8 +3,9 @@
 use super::*;
 use driveline_types::VirtualClock;
 
-/// A component whose timer overruns by a tenth, next to another component. What a second thread
-/// does meanwhile is done within the call: `run_ready` there finds the group busy.
+/// A component whose timer overruns by a tenth, next to another component. With two threads, the
+/// call itself does the work of the second thread: it calls `run_ready`, which finds the group
+/// busy.
 #[test]
 fn a_timer_that_overruns_leaves_the_others_of_its_component_their_calls() {
     for threads in [1, 2] {
@@ -88,7 +89,8 @@ fn events_are_polled_although_work_never_ends() {
         send(&mut feed.lock().unwrap(), 0, 1);
     });
     send(&mut r.publisher("feed"), 0, 1);
-    // 64 ms of work each; the first call polls at once, the next poll comes 100 ms later.
+    // Each `run_ready` does 64 ms of work. The first call polls events at once, and the next poll
+    // comes 100 ms later.
     assert_eq!(r.executor.run_ready(), 64);
     let _other = r.node.bytes_publisher("camera", "another", PublisherOptions::default()).unwrap();
     assert_eq!(r.executor.run_ready(), 64);
@@ -99,7 +101,8 @@ fn events_are_polled_although_work_never_ends() {
     );
 }
 
-/// The second event comes within the interval after the first one, and nothing after it.
+/// Each event comes within the poll interval after the previous event. Nothing else wakes the
+/// executor.
 #[test]
 fn the_last_event_of_an_idle_executor_is_polled() {
     for reach in [crate::Reach::Process, crate::Reach::Host] {
@@ -124,7 +127,7 @@ fn the_last_event_of_an_idle_executor_is_polled() {
     }
 }
 
-/// Missed deadlines of inputs: since the event before, and in all.
+/// Missed deadlines of inputs: number since the previous event, and total.
 #[derive(Default)]
 struct Deadlines(Mutex<Vec<(u64, u64)>>);
 
@@ -138,8 +141,8 @@ impl Observer for Deadlines {
     }
 }
 
-/// A publisher that keeps 20 ms where both ends have agreed on 5 ms, and a reader that works 110 ms
-/// on a sample.
+/// The publisher publishes every 20 ms, but the deadline is 5 ms. The reader works 120 ms on each
+/// sample.
 #[test]
 fn both_ends_count_every_missed_deadline_once_although_work_never_ends() {
     let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000));
@@ -177,7 +180,8 @@ fn both_ends_count_every_missed_deadline_once_although_work_never_ends() {
         events.extend(std::iter::from_fn(|| publisher.poll_event()));
     });
     assert_eq!(r.executor.run_ready(), 64);
-    // 20 ms less 1 ns have three whole periods: a sample at the end of the fourth is in time.
+    // A gap of 20 ms contains three missed periods of 5 ms. The next sample arrives exactly at the
+    // end of the fourth period, which is in time.
     let expected = 3 * 64 * 6;
     assert_eq!(
         (counter.deadlines_missed(), handle.inputs()[0].stats.deadlines_missed),
@@ -202,7 +206,8 @@ fn both_ends_count_every_missed_deadline_once_although_work_never_ends() {
     assert_eq!(counter.get(), stats.received + stats.missed + stats.not_read);
 }
 
-/// Publishers come and go; each begins to count with its first sample, and ends with its end.
+/// Publishers are created and dropped. The count of each publisher begins with its first sample and
+/// ends when the publisher is dropped.
 #[test]
 fn a_deadline_is_each_publishers_own() {
     let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000));
@@ -248,8 +253,8 @@ fn a_deadline_is_each_publishers_own() {
     assert_eq!((count.deadlines_missed(), subscription.stats().deadlines_missed), (4, 4 + 11));
 }
 
-/// Events come as calls, one each, although samples never end; never next to another call of the
-/// group.
+/// Each event is one call, even if samples never end. This call never runs at the same time as
+/// another call of the group.
 #[test]
 fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
     let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000));
@@ -296,7 +301,7 @@ fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
     assert_eq!(handle.stats().invocations, seen.len() as u64);
 }
 
-/// The same as they are reported.
+/// Sends each reported missed deadline: number since the previous event, and total.
 struct ReportedDeadlines(Mutex<mpsc::Sender<(u64, u64)>>);
 
 impl Observer for ReportedDeadlines {
@@ -309,7 +314,7 @@ impl Observer for ReportedDeadlines {
     }
 }
 
-/// Nothing else wakes it.
+/// Only the missed deadline wakes the executor.
 #[test]
 fn an_executor_that_sleeps_wakes_for_a_missed_deadline_at_every_reach() {
     for reach in [crate::Reach::Process, crate::Reach::Host] {

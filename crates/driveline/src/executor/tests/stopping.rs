@@ -2,7 +2,7 @@
 //! Stopping while a call waits in a publish.
 use super::*;
 
-/// The only reader of a reliable topic is called by the executor that stops.
+/// Only the stopping executor calls the single reader of the reliable topic.
 #[test]
 fn readers_are_called_while_a_publisher_waits_for_them() {
     for reach in [crate::Reach::Process, crate::Reach::Host] {
@@ -24,7 +24,8 @@ fn readers_are_called_while_a_publisher_waits_for_them() {
         let (read, go_on) = (Mutex::new(read), Mutex::new(go_on));
         let handle = r.callback(Trigger::any(), vec![("in".into(), input)], move |_| {
             read.lock().unwrap().send(()).unwrap();
-            // Until the test lets it go on, and at once after that.
+            // The first call waits for the test; after the test has dropped its end, `recv` returns
+            // at once.
             let _ = go_on.lock().unwrap().recv();
         });
         let publisher = Mutex::new(Some(publisher));

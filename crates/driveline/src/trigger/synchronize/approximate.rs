@@ -15,13 +15,13 @@ pub struct ApproximateOptions {
     pub queue: usize,
     /// Widest set to deliver: latest minus earliest stamp, in nanoseconds. `None`: any.
     pub max_interval_ns: Option<u64>,
-    /// A later set replaces a tighter earlier one only if it is tighter after its delay was
-    /// multiplied by `1 + age_penalty`. 0: the tightest set wins, as late as it comes. Larger:
-    /// earlier, looser sets.
+    /// A later set replaces an earlier one only if it is tighter even with its delay multiplied by
+    /// `1 + age_penalty`. The delay is the difference between the latest stamps of both sets. 0:
+    /// the tightest set wins, however late it comes. Larger values: earlier, looser sets.
     pub age_penalty: f64,
-    /// Per input, a time in nanoseconds that two of its items are never closer together than: a
-    /// promise of the caller with which sets are proven, and delivered, earlier. Empty, or 0 for an
-    /// input: no promise.
+    /// For each input, the minimum time in nanoseconds between two of its items. The caller
+    /// promises to keep it; with this promise, sets are proven, and delivered, earlier. Empty, or 0
+    /// for an input: no promise.
     pub lower_bounds_ns: Vec<u64>,
 }
 
@@ -40,26 +40,27 @@ impl Default for ApproximateOptions {
 ///
 /// It needs no tolerance. Its sets have these properties (when every input's stamps increase):
 ///
-/// - an item is in at most one set, and of two sets one has no item older than the other's;
+/// - an item is in at most one set, and of two sets, the later one has on no input an item older
+///   than the earlier one's;
 /// - between two sets in a row there is an input of which no item was left out;
 /// - among the sets that could follow the previous one, the tightest is taken (see
 ///   [`age_penalty`](ApproximateOptions::age_penalty));
 /// - the sets depend on the stamps alone, not on the delays with which the items came, as long as
-///   no queue overflows and the [lower bounds](ApproximateOptions::lower_bounds_ns) hold. (Upon
-///   which item a set is delivered does depend on the delays.)
+///   no queue overflows and the [lower bounds](ApproximateOptions::lower_bounds_ns) hold. (Only the
+///   item whose arrival delivers a set depends on the delays.)
 ///
 /// The search: a window with one item of every input slides from old to new by passing over its
 /// earliest item each time. The first window that is not too wide becomes the candidate, and the
 /// input of its latest item the *pivot*: every set to come that competes with the candidate holds
 /// the pivot's item. Tighter windows replace the candidate, until the window would leave the
 /// pivot's item, or until it is certain that no window still to come can be tighter. Then the
-/// candidate goes out, and the items that were passed over after it are looked at again. A set
+/// candidate goes out, and the items that were passed over after it are searched again. A set
 /// therefore waits for items that are later than it: normally one period of the slower inputs.
 ///
 /// - **Full**: the input's oldest item is dropped as `overwritten` and the search starts again
-///   without it. Until another input has the latest item of a window, the input that lost one is
-///   not trusted as a pivot: its lost item might have been the better one. Windows passed by for
-///   that are `unmatched`.
+///   without it. The input that lost an item cannot be the pivot until another input has the latest
+///   item of a window, because the lost item might have made a better set. Items skipped for this
+///   reason count as `unmatched`.
 /// - **An input that never comes**: nothing is delivered; the others keep their newest `queue`
 ///   items.
 /// - **Equal stamps** on one input are two items like any other. A tie keeps the earlier candidate.
@@ -82,13 +83,13 @@ pub struct ApproximateTime<T> {
     max_interval_ns: u64,
     penalty_factor: f64,
     candidate: Option<Candidate>,
-    /// Cursors of the search ahead; kept between calls for its memory only.
+    /// Cursors of the search ahead. Kept between calls only to reuse the memory.
     lookahead: Box<[usize]>,
 }
 
 #[derive(Debug)]
 struct Input<T> {
-    /// Oldest first. While there is a candidate, the first is its item.
+    /// Waiting items, oldest first. While there is a candidate, the first item belongs to it.
     items: VecDeque<Stamped<T>>,
     /// Number of `items` that the window has passed; 0 while there is no candidate.
     cursor: usize,
@@ -118,9 +119,9 @@ struct Candidate {
 struct Window {
     start_ns: u64,
     end_ns: u64,
-    /// Input of the earliest item, the lowest of several.
+    /// Input of the earliest item; if several are equal, the lowest input.
     first: usize,
-    /// Input of the latest item, the highest of several.
+    /// Input of the latest item; if several are equal, the highest input.
     last: usize,
 }
 
@@ -129,8 +130,9 @@ impl<T> Input<T> {
         self.items.get(cursor).map(|s| s.stamp_ns)
     }
 
-    /// The stamp at `cursor`, or where there is none yet, the earliest that the next item can have
-    /// and still matter: what is earlier than the pivot's item only makes the window wider.
+    /// Returns the stamp at `cursor`. If there is no item yet, returns the earliest stamp that the
+    /// next item can have and still matter: an item earlier than the pivot's item only makes the
+    /// window wider.
     fn earliest_stamp_at(&self, cursor: usize, pivot_ns: u64) -> u64 {
         self.stamp_at(cursor).unwrap_or_else(|| {
             let previous_ns = cursor.checked_sub(1).and_then(|previous| self.stamp_at(previous));
@@ -151,9 +153,10 @@ impl Candidate {
         self.growth_ns(window.end_ns) < difference_ns(window.start_ns, self.start_ns)
     }
 
-    /// Returns true if every window from one that ends at `end_ns` on has grown too much: they
-    /// start with the pivot's item at the latest. Always true for the window that starts with it,
-    /// unless that one wins itself.
+    /// Returns true if the candidate beats every window that ends at `end_ns` or later. Such a
+    /// window starts with the pivot's item at the latest, and even then it has grown too much at
+    /// its end. Always true for the window that starts with the pivot's item, unless that window
+    /// beats the candidate.
     fn beats_all_from(&self, end_ns: u64) -> bool {
         self.growth_ns(end_ns) >= difference_ns(self.pivot_ns, self.start_ns)
     }
@@ -221,12 +224,14 @@ impl<T> ApproximateTime<T> {
     /// Continues the search as far as the items reach, and delivers the sets found.
     fn search(&mut self, sets: &mut Vec<T>) -> usize {
         let mut delivered = 0;
-        // Ends: each turn passes over or drops an item, or delivers one of every input.
+        // The loop ends: each turn passes over or drops an item, or delivers one item of every
+        // input.
         while let Some(window) = self.window() {
             for (i, input) in self.inputs.iter_mut().enumerate() {
                 if i != window.last {
-                    // The window ends with another input's item: what this one lost, older than its
-                    // item here, would not have made it tighter.
+                    // The window ends with another input's item. The item that this input lost is
+                    // older than its item in the window, and would not have made the window
+                    // tighter.
                     input.lost = false;
                 }
             }
@@ -273,8 +278,9 @@ impl<T> ApproximateTime<T> {
         candidate
     }
 
-    /// Slides the window on as if every item still missing came as early as it can: if even that
-    /// finds nothing tighter than the candidate, nothing real will.
+    /// Slides the window on as if every missing item had the earliest stamp that it can have.
+    /// Returns true if even then no window is tighter than the candidate: then no real window will
+    /// be.
     fn beats_all_to_come(&mut self, candidate: Candidate) -> bool {
         for (ahead, input) in self.lookahead.iter_mut().zip(&self.inputs) {
             *ahead = input.cursor;
@@ -290,8 +296,9 @@ impl<T> ApproximateTime<T> {
             if candidate.loses_to(window) {
                 return false;
             }
-            // Ends: the window starts before the pivot's item here (else one of the conditions
-            // held), so with an item that has come, and there are finitely many of these.
+            // The loop ends: here the window starts before the pivot's item, since otherwise one of
+            // the conditions would hold. So it starts with an item that has arrived, and the number
+            // of these items is finite.
             self.lookahead[window.first] += 1;
         }
     }
@@ -335,7 +342,7 @@ impl<T> Synchronizer<T> for ApproximateTime<T> {
         let mut delivered = self.search(sets);
 
         if self.inputs[input].items.len() > self.queue {
-            // The candidate holds the item that must go.
+            // The item to be dropped belongs to the candidate, if there is one.
             let searched = self.candidate.take().is_some();
             for each in &mut self.inputs {
                 each.cursor = 0;
@@ -451,8 +458,8 @@ mod tests {
     #[test]
     fn one_item_can_complete_several_sets() {
         let mut sync = with(3, &queue_of(10));
-        // Until input 1 comes again, 0 10 50 might be beaten by its next item; 60 and 75 wait
-        // behind it.
+        // Until input 1 gets its next item, this item might make a tighter set than 0, 10, 50.
+        // Items 60 and 75 wait meanwhile.
         let waiting = [(0, 0), (1, 10), (2, 50), (0, 60), (2, 75), (0, 200), (2, 200)];
         assert!(sets_of::<3>(&mut sync, &waiting).is_empty());
         assert_eq!(sets_of(&mut sync, &[(1, 110)]), [[0, 10, 50], [60, 110, 75]]);
@@ -540,8 +547,8 @@ mod tests {
 
     #[test]
     fn what_was_overwritten_makes_no_second_best_set() {
-        // Input 0 loses 100, the best partner of 101. While it has the latest item, it cannot be
-        // the pivot.
+        // Input 0 loses item 100, the best partner of 101. While input 0 has the latest item, it
+        // cannot be the pivot.
         let mut sync = with(2, &queue_of(1));
         assert!(sets_of::<2>(&mut sync, &[(0, 100), (0, 140), (1, 101)]).is_empty());
         assert_eq!(counts(&sync, 1).unmatched, 1);

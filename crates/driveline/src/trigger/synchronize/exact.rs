@@ -69,14 +69,14 @@ impl<T> ExactTime<T> {
         Ok(Self {
             inputs,
             queue,
-            // One spare: a new stamp is entered before it is decided which one is too many.
+            // One spare row: a new stamp is entered before it is decided which stamp is dropped.
             rows: std::iter::repeat_with(empty_row).take(queue + 1).collect(),
             waiting: 0,
             counts: vec![InputCounts::default(); inputs].into(),
         })
     }
 
-    /// The row of a stamp; a spare one is put in its place if the stamp is new.
+    /// Returns the index of a stamp's row. If the stamp is new, moves a spare row to its place.
     fn row_of(&mut self, stamp_ns: u64) -> usize {
         let row = self.rows[..self.waiting].partition_point(|r| r.stamp_ns < stamp_ns);
         if row == self.waiting || self.rows[row].stamp_ns != stamp_ns {

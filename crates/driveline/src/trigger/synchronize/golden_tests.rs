@@ -15,7 +15,7 @@ struct Item {
     stamp_ns: u64,
 }
 
-/// A set: the item upon which it was delivered, and its items, as numbers of items.
+/// A set, by numbers of items: the item whose arrival delivered the set, and the items of the set.
 #[derive(Debug, PartialEq)]
 struct Set {
     upon: usize,
@@ -148,7 +148,7 @@ fn every_recorded_item_is_accounted_for() {
     });
 }
 
-/// The recording must reach the corners, or agreement with it says little.
+/// The recording must cover the special cases, or agreement with it proves little.
 #[test]
 fn the_recording_covers_what_matters() {
     let (mut several_at_once, mut overwritten, mut unmatched, mut skipped, mut back, mut nine) =

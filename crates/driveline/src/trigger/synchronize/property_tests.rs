@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An item that knows where it came from.
+/// An item that contains its input, stamp and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Item {
     input: usize,
@@ -61,7 +61,8 @@ fn any_options(inputs: usize) -> impl Strategy<Value = ApproximateOptions> {
     )
 }
 
-/// Adds the items and returns the sets; checks after every step what holds for any input whatever.
+/// Adds the items and returns the sets; checks after every step the invariants that hold for
+/// arbitrary items.
 fn drive(
     sync: &mut dyn Synchronizer<Item>,
     queue: usize,
@@ -222,7 +223,7 @@ proptest! {
         age_penalty in prop_oneof![Just(0.0), Just(0.1), 0.0..2.0],
     ) {
         let options = ApproximateOptions { queue: 300, age_penalty, ..Default::default() };
-        // Far in the future and equal: with these everything before is decided.
+        // Equal stamps far in the future: they decide all sets of earlier items.
         let last: Vec<_> = (0..inputs).map(|input| (input, 1_000_000)).collect();
         let stamps = |items: &[(usize, u64)]| -> Vec<Vec<u64>> {
             let mut sync = ApproximateTime::new(inputs, &options).unwrap();
