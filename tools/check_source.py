@@ -63,8 +63,8 @@ BORDERS = [
     Path("crates/driveline-gateway-ros2/src/dds"),
     Path("crates/driveline-zenoh/src/sockets"),
 ]
-# Programs over the interfaces of other middleware, which need unsafe code. They have their own
-# workspace and are no part of Driveline.
+# Programs that use the interfaces of other middleware, for which they need unsafe code. They have
+# their own workspace and are no part of Driveline.
 PEERS = Path("lab/peers/rust")
 
 # Maximum number of files of a crate that use each other in a loop (file_circles.py).
@@ -83,7 +83,10 @@ def positions():
 
 
 def check_layers(packages):
-    """`packages`: list of {name, dependencies: [{name, kind}]} as in `cargo metadata`."""
+    """Yields a message for each dependency that LAYERS does not permit.
+
+    `packages`: list of {name, dependencies: [{name, kind}]} as in `cargo metadata`.
+    """
     at = positions()
     ours = {p["name"] for p in packages}
     for package in packages:

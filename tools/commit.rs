@@ -41,7 +41,7 @@ fn git_bytes(root: &Path, args: &[&str]) -> Option<Vec<u8>> {
     Some(out.stdout)
 }
 
-/// Returns true if this is a repository, and not only a directory of another.
+/// Returns true if this is a repository, and not only a directory of another repository.
 fn is_repository(root: &Path) -> bool {
     let top = git(root, &["rev-parse", "--show-toplevel"]);
     top.and_then(|top| Path::new(&top).canonicalize().ok())
@@ -72,7 +72,8 @@ fn changes(root: &Path) -> Option<Option<String>> {
     if known.is_empty() && others.is_empty() {
         return Some(None);
     }
-    // Each part with its length, so that the end of one part cannot pass for the start of the next.
+    // Each part is hashed with its length, so that the end of one part cannot pass for the start of
+    // the next.
     let mut hasher = DefaultHasher::new();
     let mut add = |bytes: &[u8]| {
         hasher.write_usize(bytes.len());

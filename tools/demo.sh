@@ -20,8 +20,8 @@ if ! [[ $speed_kmh =~ ^[0-9]+(\.[0-9]+)?$ ]]; then
     refuse "SPEED_KMH=$speed_kmh is not a speed; give kilometres per hour, e.g. SPEED_KMH=64"
 fi
 
-# Prints the absolute path of $2, which is relative to the caller's directory: modules run in
-# another one. $1: name of the variable. $3: valid values, for the error.
+# Prints the absolute path of $2. A relative $2 starts at the caller's directory, but modules run in
+# another directory. $1: name of the variable. $3: valid values, for the error.
 readable() {
     local path
     path=$(cd "$invoked_from" && realpath -e -- "$2" 2>/dev/null) || path=

@@ -3,7 +3,8 @@
 # Fuzzes the readers of untrusted bytes: each target for SECONDS, from its seeds and the inputs that
 # earlier runs found.
 # Usage: tools/fuzz.sh SECONDS [TARGET...]. Needs a C++ compiler, and no nightly Rust.
-# A finding ends the run. `tools/fuzz.sh 0 TARGET` runs its input, in build/fuzz/TARGET/, again.
+# A finding ends the run. Its input stays in build/fuzz/TARGET/: `tools/fuzz.sh 0 TARGET` runs it
+# again.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=$1

@@ -91,7 +91,7 @@ def long(times):
 
 
 def process_of(directory, module):
-    """Waits until all modules run and returns the first process of one, from the run's output."""
+    """Waits until all modules run. Returns the first process of `module`, from the run's output."""
     output = directory / "run-1/output.txt"
     while True:
         text = output.read_text() if output.exists() else ""

@@ -38,9 +38,9 @@ from test_steps import JOBS, LONG, ROOT, STEPS, Step
 
 # Maximum number of failures whose reasons are repeated at the end.
 MOST_REASONS = 30
-# Number of test programs that run at the same time in a landing. Most of them wait.
+# Number of test programs that run at the same time before a landing. Most of them wait.
 AT_ONCE = int(JOBS) + 1
-# Programs that run are named after a silence of this many seconds.
+# After a silence of this many seconds, the names of the running programs are printed.
 SILENT_S = 60
 # Disk space that each suite needs for a build from nothing, in GiB. Checked before the first step,
 # so that the linker does not fail in the last one.
@@ -125,8 +125,9 @@ class Result:
     status: int = 0
     tally: Tally = field(default_factory=Tally)
     failures: Failures = field(default_factory=Failures)
-    # Processor time, in seconds, of the command and all commands that it waited for. It shows
-    # whether a step builds, which another machine does faster, or waits.
+    # Processor time, in seconds, of the command and all commands that it waited for. A large part
+    # of the step's time means that the step builds, which a faster machine shortens; a small part
+    # means that it waits.
     worked_s: float = 0.0
 
 
@@ -383,7 +384,7 @@ def start_beside(steps):
 
 
 def run_round(steps, number, said, record):
-    """Runs steps one after the other, and next to them those that may run beside others.
+    """Runs steps one after the other. Steps with `beside` run in a second thread at the same time.
 
     Returns (sum of their tallies, names of failed steps).
     """

@@ -62,7 +62,7 @@ install_packages() {
     apt_install "${missing[@]}" || die "apt-get could not install the packages; its reason is above"
 }
 
-# Reports packages that cannot be installed. They are no failure.
+# Installs packages and reports those that cannot be installed, which is no failure.
 install_optional() {
     local missing name
     find_missing "$@"

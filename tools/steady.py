@@ -126,7 +126,7 @@ def find(steps):
     for program in programs:
         names[program.name] = names.get(program.name, 0) + 1
         if names[program.name] > 1:
-            # The same target with other features.
+            # The same target was built with other features: a number makes its name unique.
             program.name += f" ({names[program.name]})"
     return programs
 

@@ -304,8 +304,8 @@ def test_an_image_of_ones_own_begins_with_the_base_image(place):
     place.driveline("deploy", "init", sources, "--library", "lane")
     text = place.driveline("deploy", "init", sources, "--library", "lane", code=1)
     check("Containerfile" in text and "remove it" in text, text)
-    # Only its last stage, with empty outputs of the earlier ones: those need a registry and a
-    # network.
+    # Builds only the last stage, with empty outputs of the earlier stages, which need a registry
+    # and a network.
     last = (
         (sources / "Containerfile")
         .read_text()

@@ -88,7 +88,7 @@ def measure(place, text, archive, **environment):
     return text, json.loads((archive / "manifest.json").read_text())["experiments"][0]
 
 
-# Name of the counter that may be 0 without clients of the engine: a supervisor mostly sleeps.
+# Name of the counter that may be 0 if no client of the engine runs: a supervisor mostly sleeps.
 WHILE_ENDS_RUN = ENGINE + "processor time while the ends run, ns"
 
 
@@ -139,7 +139,7 @@ def test_the_laboratory_measures_peers_in_containers(place):
     for case in experiment["cases"]:
         for path in (archive / "runs" / "containers" / case["directory"]).glob("*.json"):
             run = json.loads(path.read_text())
-            # The process of one variant ends too early. Its containers must not stay.
+            # One system's process ends too early, on purpose. Its containers must not stay.
             must_fail = case["system"] == "test/dies"
             check(bool(run["failure"]) == must_fail, f"{case['id']}: {run['failure']}")
             has_engine = case.get("beside", {}).get("deployment", "bare") != "bare"
@@ -147,7 +147,8 @@ def test_the_laboratory_measures_peers_in_containers(place):
                 check_engine(case["id"], run["counters"], has_engine)
             if case["role"] == "measured":
                 measured.setdefault(case["system"], set()).add(case["cell"])
-    # A container each, with a private /dev/shm, is no place for sockets in /dev/shm.
+    # `test/shared` has sockets in /dev/shm, so it cannot run with a container each, where every
+    # container has a private /dev/shm.
     shared = {"bare", "one container", "a container each, in a pod"}
     every = shared | {"a container each"}
     without = {"a container each without futex_waitv"}
@@ -196,7 +197,8 @@ def test_the_laboratory_runs_modules_of_a_graph_in_containers(place):
             for row in csv.DictReader(file)
             if row["what"] == "resident_memory" and row["role"] == "measured"
         }
-    # The processes of all modules, in both cells. With so few other nodes, `map` has none.
+    # The results contain the processes of all modules, in both cells. With so few other nodes, no
+    # process runs for `map`.
     check(len(watched) == 14, f"{watched}")
     check(not place.containers(), "no container stays")
     check(not place.directories(), "no directory stays")

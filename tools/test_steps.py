@@ -100,7 +100,7 @@ LONG = ("processes", "coordinated_omission", "cli", "launch", "found", "last_num
 # Test programs that need other middleware.
 VENDORS = ("ros2_client", "ros2_client_services", "vendors")
 PEERS_TESTS = ("chain", "conformance")
-# Experiments on edges of other middleware with real work, and S7, which needs PCL.
+# Experiments with real work on edges of other middleware; in addition S7, which needs PCL.
 OF_WORKS = ("W9", "S7", "B2", "B2C")
 PEERS_FEATURES = ("--features", "driveline-bench/peers-test,driveline-workloads/peers-test")
 
@@ -140,8 +140,8 @@ def measured_files():
 
 
 # One experiment of each kind. Kinds differ in the measurement (ping-pong, open loop, several links,
-# chain, each workload), in the way of the answer, and in settings of processors. The remaining
-# experiments are the same with other numbers.
+# chain, each workload), in the form of the answer, and in settings of processors. The remaining
+# experiments are of the same kinds with other numbers.
 EXPERIMENTS = [
     "B1",
     "B2",
@@ -161,8 +161,8 @@ EXPERIMENTS = [
 ]
 
 # The features of a dependency depend on the packages that are built with it. With other features,
-# all its dependents are compiled once more. Commands that share a build directory therefore name
-# the same packages, and choose by targets.
+# all packages that use it are compiled once more. Commands that share a build directory therefore
+# name the same packages, and select only targets.
 GATEWAYS = [
     "-p",
     "driveline-zenoh",
@@ -175,7 +175,7 @@ GATEWAYS = [
 ]
 # Builds `driveline`, its library, the laboratory and all Rust tests, unoptimised. Dependencies have
 # the features of the tests, so nothing is compiled twice. cmake/Core.cmake and `make
-# test-containers` use the same words.
+# test-containers` use the same arguments.
 WORKSPACE = cargo("build", "--workspace", "--lib", "--bins", "--tests", "--examples")
 
 # Builds the programs of the long campaigns of the fault laboratory.
@@ -229,7 +229,7 @@ def experiments(*ids):
         "Ninja",
         "-DCMAKE_BUILD_TYPE=None",
         "-DPEERS_MIDDLEWARE=OFF",
-        # Its works take a minute to compile. Of the experiments, only S7 uses them.
+        # The works that use PCL take a minute to compile. Of the experiments, only S7 uses them.
         f"-DPEERS_PCL={'OFF' if ids else 'ON'}",
     ]
     return [
@@ -552,8 +552,8 @@ STEPS = [
             + ["--", "protocol_world"]
         ],
         "tests",
-        # Optimised for the many events, but without LTO. As one codegen unit, which the release
-        # profile sets, a seed takes half of the time that it takes as sixteen.
+        # Optimised, because there are many events, but without LTO. With one codegen unit, as the
+        # release profile sets it, a seed takes half of the time that it takes with sixteen units.
         {"DRIVELINE_SEEDS": "1000", "CARGO_PROFILE_RELEASE_LTO": "off"},
         suite="measured",
         why="the same as in `make test` with more seeds, which find rarer faults",

@@ -53,7 +53,7 @@ fuzz_target!(|input: &[u8]| {
         frame_index: 1,
         source_time: SourceTime::Stamp,
     };
-    // In two pieces, cut at a place that depends on the length, it is the same sample.
+    // A sample in two pieces, cut at a place that depends on its length, reads the same.
     let (first, rest) = sample.split_at(sample.len() % 61);
     let pieces = [first, rest];
     let in_pieces = FromRos::of_pieces(*kind, Pieces::from(pieces.as_slice()), &arrival);

@@ -137,7 +137,7 @@ HOSTS = experiment(
 
 
 def without_works(name, *others):
-    """Archive of others and of a chain of that name whose runs all lack their work."""
+    """Returns an archive of `others` and of the chain `name`, whose runs all lack their work."""
     archive = Archive(*others, experiment(name, EDGES, chain={"stages": {}}))
     for run in (run for (of, _), run in archive.runs.items() if of == name):
         run["failure"] = "the work /p/works/ndt.so is not there: `make peers` builds it"

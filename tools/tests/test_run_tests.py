@@ -233,7 +233,7 @@ esac
             ]
             for suite in commands
         }
-        # A command without --test would run all of them.
+        # A command without --test would run all test programs.
         self.assertTrue(all("--test" in command for suite in of for command in of[suite]))
         usual = [
             c for suite in of for c in of[suite] if not {"--ignored", "--include-ignored"} & set(c)
@@ -243,7 +243,8 @@ esac
             for path in (Path(__file__).resolve().parents[2] / "crates" / crate / "tests").glob(
                 "*.rs"
             ):
-                # Some run in both suites: they gate, and judge durations where they are measured.
+                # The programs of ALSO_MEASURED are in both suites: they also judge durations in the
+                # measured suite.
                 self.assertEqual(
                     chosen.count(("--test", path.stem)),
                     2 if path.stem in ALSO_MEASURED else 1,
@@ -402,7 +403,7 @@ esac
                 if step.suite != "test" and "tools/check_experiments.py" in command:
                     named |= set(command[command.index("tools/check_experiments.py") + 2 :])
         scenarios = Path(__file__).resolve().parents[2] / "lab/experiments/scenarios"
-        # Chains run in programs of `make peers`, links between hosts take the gateway and root.
+        # Chains run in programs of `make peers`; links between hosts need the gateway and root.
         elsewhere = re.compile(r"^chain:|reach: *\[?network", re.M)
         skipped = {
             path.stem for path in scenarios.glob("*.yaml") if elsewhere.search(path.read_text())
@@ -412,7 +413,7 @@ esac
 
     def test_every_kind_of_experiment_is_in_a_landing(self):
         def kinds(text):
-            # Without the sections that only describe it.
+            # Sections that only describe the experiment are left out.
             text = re.sub(
                 r"^(?:published|notes|title|source|question):.*?(?=^\w|\Z)",
                 "",
@@ -433,7 +434,7 @@ esac
         }
         self.assertLessEqual(set(EXPERIMENTS), set(scenarios))
         landing = set().union(*(kinds(scenarios[name]) for name in EXPERIMENTS))
-        # The other kinds contain plain links.
+        # Plain links need no experiment of their own: the other kinds contain them.
         self.assertEqual(set().union(*map(kinds, scenarios.values())) - landing, {"a link"})
         self.assertGreaterEqual(len(landing), 17)
 

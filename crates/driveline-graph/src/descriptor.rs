@@ -47,7 +47,8 @@ pub struct ParameterDecl {
     /// One line for people.
     #[serde(default)]
     pub doc: String,
-    /// Range of values, from the graph as well as while the component runs.
+    /// Range of values. It applies to values from the graph and to changes while the component
+    /// runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<ValueRange>,
     /// The parameter can be changed while the component runs, within this range.

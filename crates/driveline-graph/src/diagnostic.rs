@@ -317,8 +317,8 @@ impl Diagnostic {
     }
 }
 
-/// Replaces control characters and others that mislead a reader by blanks: characters of files and
-/// names must not control the terminal. One character stays one column.
+/// Replaces control characters, and other characters that could mislead a reader, by blanks: text
+/// from files and names must not control the terminal. One character stays one column.
 #[must_use]
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if driveline_types::text::misleads(c) { ' ' } else { c }).collect()
@@ -339,8 +339,8 @@ fn excerpt(line: &str, column: usize, len: usize) -> (String, usize, usize) {
 /// Returns the candidate that the author of `given` probably meant.
 #[must_use]
 pub fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The distance takes memory for the product of both lengths; no name or path is as long as
-    // that.
+    // The distance takes memory for the product of both lengths. Names and paths are shorter than
+    // this.
     const LONGEST: usize = 300;
     if given.len() > LONGEST {
         return None;

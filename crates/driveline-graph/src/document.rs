@@ -87,7 +87,7 @@ pub fn parse_document<T: DeserializeOwned + JsonSchema>(
 
 impl<T> Document<T> {
     /// Returns a finding at `path` (keys of mappings and indices of list items), or at its longest
-    /// existing part. Marks the last key: the key is wrong, or its value as a whole.
+    /// existing part. Marks the last key: either the key is wrong, or its value as a whole.
     #[must_use]
     pub fn mistake(&self, path: &[&str], message: String, help: Option<String>) -> Diagnostics {
         self.found(self.at(path).0, message, help)
@@ -173,7 +173,7 @@ mod tests {
         let text =
             thing.mistake(&["names", "x"], "one name is too few".into(), None).render(Colour::No);
         assert!(text.contains("thing.yaml:2:1") && text.contains("too few"), "{text}");
-        // For a bad value, the value is marked and not the key; in a list, the item.
+        // A finding about a bad value marks the value, not the key; in a list, it marks the item.
         let thing = parse("size: 3\nnames: [a, bc]\n").unwrap();
         for (path, marked) in [
             (&["names"][..], "2:8"),

@@ -23,13 +23,15 @@ use std::path::{Path, PathBuf};
 const MAX_FILES: usize = 64;
 /// Maximum number of bytes of all files together.
 pub const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
-/// Maximum number of components of a graph, of connected ports, and of topics with an entry: far
-/// above any vehicle, and small enough to compare all pairs.
+/// Maximum numbers of components, of connected ports, and of topics with an entry, in one graph.
+/// They are far above the numbers in any vehicle, and small enough for checks that compare all
+/// pairs.
 const MAX_COMPONENTS: usize = 1000;
 const MAX_PORTS: usize = 10_000;
 const MAX_TOPICS: usize = 4000;
 
-/// Maximum number of values that only reading them shows to be invalid.
+/// Maximum number of invalid values in one file that serde refuses and that the check against the
+/// schema does not find.
 const MOST_REFUSED: usize = 16;
 
 /// Part of an entry: its key or its value.
@@ -74,7 +76,7 @@ pub(super) struct Files {
     pub(super) health_topic: Option<In<String>>,
     /// Sections of registered gateways.
     pub(super) sections: Vec<InSection>,
-    /// True if keys that no registered gateway has were skipped.
+    /// True if top-level keys were skipped because no gateway is registered for them.
     pub(super) has_skipped: bool,
     registered: Registered,
     schema: serde_json::Value,
@@ -87,18 +89,18 @@ pub(super) struct Files {
     pub(super) found: Diagnostics,
     pub(super) sources: Sources,
     documents: Vec<Document>,
-    /// Canonical paths of all graph files read so far, and of those in progress, with the place of
-    /// their include.
+    /// Canonical paths of all graph files read so far, also of those in progress.
     read: Vec<PathBuf>,
     /// Number of files that were read or could not be read.
     tried: usize,
+    /// Canonical paths of the files in progress, each with the place of its include.
     open: Vec<(PathBuf, Option<Place>)>,
 }
 
 /// Remedy for a file that cannot be read, without a known cause.
 pub(super) const CHECK_PATH: &str = "check the path";
 
-/// Reason why a file cannot be read, and the remedy if it is not to check the path.
+/// Reason why a file cannot be read, and the remedy if it differs from `CHECK_PATH`.
 #[derive(Debug)]
 pub struct Unreadable {
     /// Reason, as the end of a sentence.
@@ -146,7 +148,8 @@ impl Unreadable {
     }
 }
 
-/// Reads a file of at most `room` bytes, and no pipe or device, which could block or never end.
+/// Reads a regular file of at most `room` bytes. Refuses pipes and devices: they could block or
+/// never end.
 ///
 /// # Errors
 /// Why it cannot be read.
@@ -207,7 +210,8 @@ impl Files {
         files
     }
 
-    /// Returns true if a gateway of another process reads a topic by a rule.
+    /// Returns true if a gateway that is registered only in another process reads the topic by a
+    /// rule, or may read it.
     pub(super) fn is_carried_elsewhere(&self, topic: &TopicName, reach: Reach) -> bool {
         let Registered::Elsewhere { carried } = &self.registered else { return false };
         match carried {
@@ -266,7 +270,7 @@ impl Files {
         Site { file: doc.file, span }
     }
 
-    /// The directory of the file of a document, below which its relative paths are.
+    /// Returns the directory of a document's file, to which paths in the file are relative.
     pub(super) fn directory_of(&self, document: usize) -> PathBuf {
         let file = self.documents.get(document).and_then(|d| self.sources.path(d.file));
         file.and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
@@ -373,8 +377,9 @@ impl Files {
         }
     }
 
-    /// Returns a file without its mistakes, which are reported; those in `mistakes` already are.
-    /// `None`: no part remains that could be checked alone.
+    /// Removes the mistakes from a file and returns the rest. Reports the mistakes, except those in
+    /// `mistakes`, which are already reported. Returns `None` if no part remains that could be
+    /// checked alone.
     fn without_mistakes(
         &mut self,
         file: usize,
@@ -408,8 +413,8 @@ impl Files {
                 if mistakes.is_empty() { root.clone() } else { partial::part(root, &mistakes)? };
             let e = match self.typed(document, &part) {
                 Ok(spec) => return Some(spec),
-                // The check against the schema has reported it already; an alias repeats it
-                // elsewhere.
+                // An alias repeats a mistake that the check against the schema has already
+                // reported.
                 Err(_) if by_schema => return None,
                 Err(e) => e,
             };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Generated graph texts: none panics, and each gives a graph or an error.
+//! Generated graph texts: loading never panics, and each text gives a graph or an error.
 use super::*;
 use proptest::prelude::*;
 

@@ -8,7 +8,8 @@ use driveline::Reach;
 use driveline_types::TopicName;
 use std::collections::BTreeMap;
 
-/// Returns the topic that `health_topic` names; reports a topic that is not declared as required.
+/// Returns the topic that `health_topic` names. Reports an error if the graph does not declare this
+/// topic in a way in which the launcher can publish it.
 pub(super) fn check(
     files: &mut Files,
     topics: &BTreeMap<TopicName, ResolvedTopic>,

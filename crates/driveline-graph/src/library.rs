@@ -11,11 +11,13 @@ pub type Environment = BTreeMap<String, String>;
 
 /// Lists the classes of a library.
 ///
-/// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` implements it and ignores
-/// the environment, which is in effect within the module's own process.
+/// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` implements this trait. Such
+/// a function ignores the environment: it runs in the module's own process, where the environment
+/// is already in effect.
 pub trait Describe {
     /// Returns the classes of the library at `path`, as a module with this environment would find
-    /// them. May load it, or start a process that does; blocks until then.
+    /// them. May load the library, or start a process that loads it. Blocks until the classes are
+    /// known.
     ///
     /// # Errors
     /// [`DescribeError`] if the library cannot be loaded or is not a component library.
@@ -26,10 +28,11 @@ pub trait Describe {
     ) -> Result<Vec<ComponentClass>, DescribeError>;
 
     /// Checks that these libraries can be loaded into one process, in this order. The default does
-    /// not check: loading into the own process shows it.
+    /// not check: a process that loads the libraries itself finds out when it loads them.
     ///
     /// # Errors
-    /// Index of the library that could not be loaded after those before it, from 0, and the reason.
+    /// Index, from 0, of the library that could not be loaded after those before it, and the
+    /// reason.
     fn together(
         &self,
         paths: &[PathBuf],
@@ -59,8 +62,9 @@ pub struct DescribeError {
 /// Environment variable with further directories for component libraries, separated by colons.
 pub const COMPONENT_PATH: &str = "DRIVELINE_COMPONENT_PATH";
 
-/// Directories in which libraries are searched after that of the graph file: those of
-/// [`COMPONENT_PATH`], then those next to the running executable.
+/// Directories in which libraries are searched after the directory of the graph file. First come
+/// the directories of [`COMPONENT_PATH`], then `../lib/driveline` and `../lib`, relative to the
+/// directory of the running executable.
 #[must_use]
 pub fn default_library_dirs() -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = Vec::new();

@@ -16,13 +16,13 @@ use std::time::Duration;
 pub const MAX_MODES: usize = 64;
 /// Default time to enter a mode.
 const ENTER_WITHIN: Duration = Duration::from_secs(1);
-/// Sources in `switched_by` that are no components.
+/// Sources in `switched_by` that are not components.
 const COMMAND: &str = "command";
 const REACTION: &str = "reaction";
 
-/// Checks and resolves the modes. `components` has the names of all, also of modules that were not
-/// checked. `looked_at`: the modules whose classes are known; `None`: all, so that all topics are
-/// known.
+/// Checks and resolves the modes. `components` has the names of all components, also of those in
+/// modules that were not checked. `looked_at` names the modules whose classes are known. `None`
+/// means all modules; then all topics are known, too.
 pub(super) fn check(
     files: &mut Files,
     components: &[String],

@@ -26,12 +26,12 @@ pub(super) fn ranges(class: &ComponentClass) -> BTreeMap<String, ValueRange> {
     class.parameters.iter().filter_map(|p| Some((p.name.clone(), range(p)?))).collect()
 }
 
-/// Parses a value like `--set`, for a parameter with the declared value `declared`; `None` if it is
-/// of another type.
+/// Parses a value as `--set` does, for a parameter whose declared value is `declared`. Returns
+/// `None` if the value has another type.
 #[must_use]
 pub fn parameter_from_text(text: &str, declared: &ParameterValue) -> Option<ParameterValue> {
     if let ParameterValue::Text(_) = declared {
-        // In quotes, as in a dump, or without.
+        // The text may be in quotes, as in a dump, or without quotes.
         let quoted = text.starts_with('"').then(|| ParameterValue::from_json(text).ok()).flatten();
         return Some(match quoted {
             Some(value @ ParameterValue::Text(_)) => value,

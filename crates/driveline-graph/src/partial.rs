@@ -7,7 +7,8 @@ use super::yaml::{Entries, Entry, Node, Value};
 
 /// Keys whose entries are removed one by one. For other keys, the whole value is removed.
 const LISTS: [&str; 2] = ["topics", "modules"];
-/// Format of the file. If it is missing, that is reported, and the only format is assumed.
+/// Key and value of the file's format. If the key is missing, this is reported, and the file is
+/// assumed to have this format, the only one.
 const FORMAT: (&str, i64) = ("driveline", 1);
 
 /// Returns the file without the modules, topics and top-level keys that contain mistakes. `None`: a

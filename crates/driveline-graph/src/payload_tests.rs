@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A class with an output of an image, with a head of 80 bytes, and one of a fixed size of 24
+/// A class with two outputs: an image with a head of 80 bytes, and a type with a fixed size of 24
 /// bytes.
 fn describe_plain(_: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
     let image = "driveline plain 1\ntype demo/Image size 80 align 8\nfield time_ns u64[10] offset \

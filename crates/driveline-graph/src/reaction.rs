@@ -72,8 +72,8 @@ fn reactions(module: &ModuleSpec) -> Vec<(Vec<&str>, &Reaction)> {
     all
 }
 
-/// Reports modes that the graph does not have, rates without a range, and inputs that may hold more
-/// than the limit of their module.
+/// Reports reactions that lead to unknown modes, reactions without the limit that they belong to,
+/// rates without a valid range, and inputs that may hold more than the limit of their module.
 pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], modes: &[String]) {
     for (module, document, spec) in specs {
         let mut report = |path: &[&str], message: String, help: String| {

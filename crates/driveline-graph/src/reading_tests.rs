@@ -44,7 +44,7 @@ fn what_is_no_text_file_is_not_read() {
         (2, "it is not text; YAML", help),
     ];
     finds(&f.load(), &not_read);
-    // Its length says nothing about how much would be read.
+    // The length of a device does not limit how much would be read from it.
     finds(
         &load_path(Path::new("/dev/zero")),
         &[(0, "cannot read /dev/zero: it is not a regular file", "check the path")],

@@ -60,7 +60,7 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)]) {
         }
     }
     for (i, p) in pinned.iter().enumerate() {
-        // Each pair once, at the later of both.
+        // Each pair is reported once, at the later executor.
         let shares = |other: &&Pinned<'_>| {
             (p.exclusive || other.exclusive) && other.cpus.iter().any(|c| p.cpus.contains(c))
         };

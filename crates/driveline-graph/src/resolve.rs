@@ -2,7 +2,7 @@
 //! Resolves the files of a graph into a [`ResolvedGraph`]: modules, components, ports, parameters,
 //! triggers.
 //!
-//! Checks of all ends of a topic together are in `topology`.
+//! The module `topology` checks all ends of a topic together.
 
 use super::deployment;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
@@ -99,8 +99,8 @@ pub(super) struct Resolver<'a> {
     pub(super) files: &'a mut Files,
     pub(super) options: &'a LoadOptions<'a>,
     pub(super) assignments: Vec<Assignment>,
-    /// Classes of each library, by the path found and the environment, which may decide if it
-    /// loads. `None`: reported already.
+    /// Classes of each library, by the path found and the environment. The environment may decide
+    /// whether the library loads. `None`: the failure is already reported.
     libraries: HashMap<(PathBuf, Environment), Option<Vec<ComponentClass>>>,
     /// Libraries that were not found, so that each is reported once.
     missing: Vec<PathBuf>,

@@ -88,7 +88,7 @@ pub struct ResolvedTopic {
     pub access_stated: bool,
     /// Transfer to other hosts.
     pub network: TopicNetworkSpec,
-    /// A gateway reads it by a rule, and holds one of the pins.
+    /// True if a gateway reads the topic by a rule. The gateway then holds one of the pins.
     #[serde(skip)]
     pub carried: bool,
     /// A program outside the graph takes part.
@@ -241,14 +241,14 @@ pub enum ResolvedTrigger {
         /// Greatest age of a sample.
         max_age: Option<Duration>,
     },
-    /// Equal source times.
+    /// A set of samples with equal source times, one from each input.
     Exact {
         /// Samples kept per input.
         queue: u32,
         /// Greatest age of a sample in a set.
         max_age: Option<Duration>,
     },
-    /// Close source times.
+    /// A set of samples with close source times, one from each input.
     Approximate {
         /// Samples kept per input.
         queue: u32,

@@ -2,8 +2,8 @@
 //! Sections of graph files that gateways own: keys next to `topics` and `modules`.
 //!
 //! This crate contains none of them. A gateway registers its [`Section`], and a program that checks
-//! whole graphs passes them to [`load`](crate::load) and [`json_schema`]. `driveline-host` has none
-//! and skips their keys: its launcher has checked them.
+//! whole graphs passes the sections to [`load`](crate::load) and [`json_schema`]. `driveline-host`
+//! passes none and skips their keys: the launcher that starts it has checked them.
 
 use super::de;
 pub use super::de::Refused;
@@ -69,14 +69,14 @@ pub trait SectionSpec: Any + Debug + Send + Sync + erased_serde::Serialize {
 
 erased_serde::serialize_trait_object!(SectionSpec);
 
-/// Topics that a rule covers, and directions.
+/// Rule of a section: the topics that it covers, and the directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicRule {
     /// Pattern: `/a/b`; `*` stands for one part, `**` at the end for all following parts.
     pub pattern: String,
-    /// Samples come into this graph.
+    /// True if samples come into this graph.
     pub inward: bool,
-    /// Samples leave this graph.
+    /// True if samples leave this graph.
     pub outward: bool,
 }
 
@@ -94,7 +94,7 @@ impl TopicRule {
     }
 }
 
-/// Returns true if a pattern covers a name without its leading `/`.
+/// Returns true if a pattern covers a name. The name has no leading `/`.
 #[must_use]
 pub fn covers(pattern: &str, name: &str) -> bool {
     let mut tokens = name.split('/');
@@ -115,8 +115,8 @@ pub fn single(pattern: &str) -> Option<TopicName> {
     (!pattern.contains('*')).then(|| pattern.strip_prefix('/')?.parse().ok()).flatten()
 }
 
-/// Returns the pattern with misspelt parts corrected to match the topic; `None` if the topic
-/// differs by more, or is covered.
+/// Returns the pattern with misspelt parts corrected to match the topic. Returns `None` if the
+/// topic differs by more than misspelt parts, or if the pattern already covers it.
 #[must_use]
 pub fn corrected(pattern: &str, topic: &TopicName) -> Option<String> {
     let written: Vec<&str> = pattern.strip_prefix('/')?.split('/').collect();
@@ -202,7 +202,7 @@ impl SectionCheck<'_> {
 
 /// Topics of a graph, for the checks of a section.
 pub struct GraphTopics<'a> {
-    /// All of them, resolved.
+    /// All topics of the graph, resolved.
     pub topics: &'a BTreeMap<TopicName, ResolvedTopic>,
     /// Topics whose name is reported as misspelt.
     pub misspelt: &'a BTreeSet<TopicName>,
@@ -262,13 +262,13 @@ pub(super) fn check(
     Sections(resolved)
 }
 
-/// Values of all sections that were registered, in that order; `null` in JSON where the graph lacks
-/// one.
+/// Values of all registered sections, in the order of registration. A section that the graph lacks
+/// is `null` in JSON.
 #[derive(Clone, Debug, Default)]
 pub struct Sections(Vec<(&'static str, Option<Arc<dyn SectionSpec>>)>);
 
 impl Sections {
-    /// Returns the value of a type.
+    /// Returns the value of the section that has the type `T`, if the graph has this section.
     #[must_use]
     pub fn get<T: SectionSpec>(&self) -> Option<&T> {
         self.0.iter().find_map(|(_, spec)| {
@@ -318,10 +318,11 @@ pub fn json_schema(sections: &[&dyn Section]) -> schemars::Schema {
 pub enum Registered {
     /// These sections. Other keys are refused.
     Known(&'static [&'static dyn Section]),
-    /// None: another process has checked the graph, and keys of gateways are skipped.
+    /// No section is known: another process has checked the graph, and keys of gateways are
+    /// skipped.
     Elsewhere {
-        /// Topics that gateways read by rules. `None`: unknown; if a key was skipped, any topic may
-        /// be one.
+        /// Topics that gateways read by rules. `None`: these topics are unknown, and if a key was
+        /// skipped, a gateway may read any topic.
         carried: Option<Vec<String>>,
     },
 }

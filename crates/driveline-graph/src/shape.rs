@@ -20,15 +20,15 @@ pub(super) struct Finding {
     pub(super) help: Option<String>,
 }
 
-/// Kinds of files that are easily confused: top-level key, description, and the command that checks
-/// it.
+/// Kinds of files that are easily confused: top-level key, description, and the two parts of the
+/// command that checks such a file, before and after its path.
 const KINDS: [(&str, &str, [&str; 2]); 2] = [
     ("driveline", "graph", ["driveline validate ", ""]),
     ("scenario", "scenario", ["driveline bench run ", " --dry-run"]),
 ];
 
-/// Returns a finding if the file is of another kind than `schema`'s; it replaces findings about
-/// unknown keys.
+/// Returns a finding if the file is not of the kind that `schema` describes. This finding replaces
+/// findings about unknown keys.
 pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Finding> {
     let expected = KINDS.iter().find(|(key, ..)| !schema["properties"][key].is_null())?;
     let (is, found) = KINDS.iter().find_map(|kind| Some((kind, root.entry(kind.0)?)))?;
@@ -309,14 +309,15 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns the only permitted number of a key: the format of a file, at its top.
+    /// Returns the number if the schema permits only one. The key at the top of a file that states
+    /// the file's format has such a schema.
     fn format_of_file(&self, schema: &Json) -> Option<u64> {
         schema["minimum"].as_u64().filter(|only| schema["maximum"].as_u64() == Some(*only))
     }
 
-    /// Describes the places in the file where a key is valid that is not valid at the given place,
-    /// the one nearest to the top first. Empty if the key is valid nowhere, or if it is valid at
-    /// this place in another form of the value.
+    /// Describes where in the file `key` is valid, if it is not valid at the current place. Only
+    /// the places nearest to the top are listed. Returns an empty text if the key is valid nowhere,
+    /// or if it is valid at the current place with another form of the value.
     fn elsewhere(&self, key: &str) -> String {
         // Deeper keys are within nested lists and mappings, which are unlikely for a misplaced key.
         const DEEPEST: usize = 3;
@@ -359,8 +360,8 @@ impl<'a> Checker<'a> {
         String::new()
     }
 
-    /// Visits the keys that a schema lists, and the keys of its mappings with arbitrary names and
-    /// of its lists.
+    /// Visits the keys that a schema lists, and the keys within its lists and within its mappings
+    /// with arbitrary names.
     fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut Look<'_, 'a>) {
         // Recursive values, such as parameter values, have no named keys.
         let unnamed = path.iter().rev().take_while(|p| ["NAME", "[]"].contains(p)).count();
@@ -505,7 +506,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Shows the form of a quantity under a key that has the unit in its name.
+/// Shows how to write a quantity whose key has the unit in its name.
 fn plain_number(key: &str, text: &str) -> Option<String> {
     const TIMES: [(&str, f64); 6] =
         [("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3), ("sec", 1e3), ("min", 60e3)];
@@ -521,7 +522,7 @@ fn plain_number(key: &str, text: &str) -> Option<String> {
     let (number, unit) = text.split_at(split);
     let number: f64 = number.parse().ok()?;
     let factor = units.iter().find(|(u, _)| *u == unit.trim().to_lowercase())?.1;
-    // Without the digits that binary fractions add.
+    // Rounded, to remove the digits that binary fractions add.
     let value = (number * factor / of_key * 1e6).round() / 1e6;
     Some(format!("Write a plain number, which is in {what}: `{key}: {value}`"))
 }

@@ -34,8 +34,8 @@ fn outputs(specs: &[(String, usize, ModuleSpec)]) -> Vec<Strong<'_>> {
     all
 }
 
-/// Makes the ends of topics with strengths select by them; reports topics for which that is
-/// impossible.
+/// Sets the strength in the QoS of the outputs and inputs of each topic with strengths, so that
+/// readers select a publisher by it. Reports topics for which this is impossible.
 pub(super) fn apply(
     files: &mut Files,
     specs: &[(String, usize, ModuleSpec)],

@@ -8,7 +8,7 @@ use std::path::Path;
 
 #[test]
 fn libraries_are_looked_at_in_the_environment_of_their_module() {
-    /// Loads only where its variable says so.
+    /// Describes a library only if `LD_LIBRARY_PATH` has the right value.
     struct Picky;
     impl Describe for Picky {
         fn describe(
@@ -141,10 +141,10 @@ fn a_graph_that_nothing_can_run_of_is_refused_as_it_is_by_a_run() {
     );
 }
 
-/// Changes to the sound graph, and what is found then.
+/// Changes to the sound graph, and the findings that they cause.
 type Case = (&'static [(&'static str, &'static str)], &'static [(u32, &'static str, &'static str)]);
 
-/// As in `driveline-host`, whose launcher has checked the graph.
+/// `driveline-host` loads graphs in this way, because its launcher has checked them.
 #[test]
 fn keys_of_gateways_that_another_process_knows_are_skipped_and_their_pins_are_kept() {
     let mut text = SOUND.replace("driveline: 1\n", "driveline: 1\nbridge: {rules: [a]}\n");
@@ -169,7 +169,8 @@ fn keys_of_gateways_that_another_process_knows_are_skipped_and_their_pins_are_ke
     let needed = 3 + 4 * 5;
     assert_eq!(pins(&text, Some(&[])), needed);
     assert_eq!(pins(&text, Some(&["lanes", "camera/image"])), needed + 1);
-    // The topics are unknown; and a graph without such a key has no gateway by rules.
+    // If the topics are unknown, a gateway may read any topic. This holds only if a key was
+    // skipped.
     assert_eq!(pins(&text, None), needed + 1);
     assert_eq!(pins(&text.replace("bridge: {rules: [a]}\n", ""), None), needed);
 }
@@ -247,12 +248,12 @@ fn a_port_with_a_misspelt_topic_is_reported() {
         &graph_of(network, &[camera]),
         &[(7, "no component reads the topic `camera/image`", meant)],
     );
-    // One finding is enough, whatever else the entry would have said.
+    // Only the first of the findings that a correct entry would solve is reported.
     finds(
         &graph_of("{reach: host}", &[camera, lane]),
         &[(10, "reaches only its own process", meant)],
     );
-    // What comes from elsewhere counts as published.
+    // Samples from outside of the graph count as published.
     let other = "other: {library: libdemo.so, class: Lane, inputs: {image: camera/img}}";
     let external = "{reach: host, external: true, max_payload: 1 MiB}";
     finds(
@@ -310,7 +311,7 @@ fn a_scenario_of_the_lab_is_one_finding() {
         &graph(scenario),
         &[(2, "this is a scenario, not a graph", "g.yaml --dry-run` checks it")],
     );
-    // One key of the other kind in a graph is a mistake in it.
+    // In a graph, a key of the other kind of file is an unknown key.
     assert!(
         graph("driveline: 1\nscenario: 1\nmodules: {}\n")
             .diagnostics

@@ -25,8 +25,8 @@ impl Named<'_> {
 }
 
 impl Resolver<'_> {
-    /// Loads the libraries of a module together, in a separate process, and reports two that cannot
-    /// be.
+    /// Loads the libraries of a module together, in a separate process. Reports two libraries that
+    /// cannot be loaded together.
     pub(super) fn together(&mut self, document: usize, module: &ResolvedModule) {
         let mut named: Vec<Named<'_>> = Vec::new();
         for c in &module.components {
@@ -65,7 +65,8 @@ impl Resolver<'_> {
         self.files.error(d.help(help));
     }
 
-    /// Returns the earlier library that prevents one from being loaded, if it is a single one.
+    /// Returns the index of the earlier library that prevents the library `second` from being
+    /// loaded, if one alone prevents it.
     fn culprit(
         &self,
         paths: &[PathBuf],

@@ -15,13 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Default payload limit of protobuf topics: far more than any list of detections.
 const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
-/// Payload limit of outputs that lead nowhere; never touched unless the component fills them.
+/// Payload limit of outputs that the graph does not connect. Their memory is not touched unless the
+/// component fills it.
 const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
 /// Maximum number of cycles reported.
 const MAX_CYCLES: usize = 10;
-/// Pins for the gateway to other hosts: one to observe a topic's publishers, and at least this many
-/// others, one for each host. Tools use none of these: each publisher has separate pins for them
-/// (`OBSERVER_PINS` of the host transport).
+/// Pins for the gateway to other hosts: `WATCH_PINS` to observe a topic's publishers, and one for
+/// each host, for at least `LEAST_HOSTS` hosts. Tools use none of these pins: each publisher has
+/// separate pins for tools (`OBSERVER_PINS` of the host transport).
 const WATCH_PINS: u32 = 1;
 const LEAST_HOSTS: u32 = 3;
 /// Pins for a gateway that exchanges topics by rules, which reads a topic once for all nodes.
@@ -56,7 +57,7 @@ impl End {
         self.kind == EndKind::Publisher
     }
 
-    /// Describes its use of the following type.
+    /// Returns the beginning of a sentence about this end, to be followed by the name of its type.
     fn does(&self) -> String {
         let (port, does) =
             if self.publishes() { ("output", "publishes") } else { ("input", "expects") };
@@ -64,13 +65,13 @@ impl End {
     }
 }
 
-/// A topic under `topics:` that no component uses, with nearly the name of a used topic without an
-/// entry: one of the two is misspelt.
+/// A topic with an entry under `topics:` that no component uses. Its name is nearly that of a used
+/// topic without an entry: one of the two names is misspelt.
 #[derive(Clone)]
 struct Idle {
     name: String,
     place: Place,
-    /// The section with a rule for the other name.
+    /// Key of the section that has a rule for the other name, if none has a rule for this name.
     wrong: Option<&'static str>,
 }
 
@@ -150,7 +151,7 @@ pub(super) fn check(
     (topics, misspelt)
 }
 
-/// Returns topics that rules name without wildcards, each with the key of their section.
+/// Returns the topics that rules name without wildcards, each with the key of the rule's section.
 fn single_rules(files: &Files) -> impl Iterator<Item = (&'static str, TopicName)> {
     let of = |s: &'_ InSection| {
         let topics: Vec<TopicName> = s.rules.iter().filter_map(TopicRule::single).collect();
@@ -179,8 +180,8 @@ fn rule_of(files: &Files, name: &TopicName) -> Option<&'static str> {
     section.map(|s| s.key)
 }
 
-/// Returns true if a gateway carries the topic, or the launcher publishes it, with or without a
-/// component that uses it.
+/// Returns true if a gateway carries the topic, or the launcher publishes it, whether or not a
+/// component uses it.
 fn is_carried(files: &Files, name: &str, spec: &TopicSpec) -> bool {
     let by_rule = || name.parse().is_ok_and(|name| rule_of(files, &name).is_some());
     let of_launcher = || files.health_topic.as_ref().is_some_and(|h| h.spec == name);
@@ -264,8 +265,8 @@ struct Topic<'a> {
 }
 
 impl<'a> Topic<'a> {
-    /// Adds the probably intended entry to a finding about a topic without an entry, or else
-    /// another help.
+    /// Adds help to a finding about a topic without an entry: the entry that was probably intended,
+    /// or else `otherwise`.
     fn meant(&mut self, d: Diagnostic, otherwise: Option<String>) -> Diagnostic {
         let (name, Some(idle)) = (self.name, self.idle.clone()) else {
             return d.maybe_help(otherwise);
@@ -320,8 +321,8 @@ impl<'a> Topic<'a> {
         });
     }
 
-    /// Reports a finding that an entry under `topics:` would solve. If an entry with nearly this
-    /// name exists, only the first such finding is reported, and names it.
+    /// Reports a finding that an entry under `topics:` would solve. If there is an entry with
+    /// nearly this name, only the first such finding is reported, and it names the entry.
     fn lacks_entry(&mut self, d: Diagnostic, help: String, place: Option<Place>) {
         if !self.reported {
             let d = self.meant(d, Some(help));
@@ -404,8 +405,8 @@ impl<'a> Topic<'a> {
         self.report(d, place);
     }
 
-    /// Returns the keys of a topic that programs outside of this graph use: it must not stay in its
-    /// process.
+    /// Returns the keys that a topic needs if programs outside of this graph use it: its samples
+    /// must not stay in one process.
     fn external(&self) -> &'static str {
         if self.spec.reach == Reach::Process {
             "{reach: host, external: true}"
@@ -414,8 +415,9 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Returns the help for two topics with one side each: probably one topic with two spellings,
-    /// of which that under `topics:` is right.
+    /// Returns the help for two topics of which one has only publishers and the other only
+    /// subscriptions. They are probably one topic with two spellings. If only one spelling has an
+    /// entry under `topics:`, that spelling is right.
     fn misspelt(&self, near: &str, what: &str) -> String {
         match (self.document.is_some(), self.files.topics.contains_key(near)) {
             (true, false) => format!("`{near}` {what}: did you mean `{}` there?", self.name),
@@ -499,7 +501,8 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Returns another topic of an end's type, as an example.
+    /// Returns a text that names another topic with the type of an end, as an example. Empty if
+    /// there is none.
     fn others(&self, end: &End, type_name: &str, all: &BTreeMap<&TopicName, Vec<&End>>) -> String {
         let sends = |e: &End| {
             e.publishes()
@@ -569,8 +572,9 @@ impl<'a> Topic<'a> {
         self.checksums_by_rules();
     }
 
-    /// Checks the depths. At host reach a publisher's memory holds its own depth; inside a process
-    /// each subscription has a queue of its own depth.
+    /// Checks the depths of inputs. At host reach, a publisher keeps as many samples as its own
+    /// depth says, so an input cannot have more. Within a process, each subscription has a queue of
+    /// its own depth.
     fn depths(&mut self) {
         if self.spec.reach == Reach::Process {
             return;
@@ -598,7 +602,8 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Checks checksums: a gateway's publishers of samples that come by rules offer none.
+    /// Reports inputs that request checksums of samples that come by rules: the publishers of a
+    /// gateway offer no checksums for them.
     fn checksums_by_rules(&mut self) {
         let from = self.files.sections.iter().find(|s| s.covers(self.name, true));
         let Some(peer) = from.map(|s| s.spec.peer()) else { return };
@@ -719,8 +724,8 @@ impl<'a> Topic<'a> {
         0
     }
 
-    /// Reports a payload limit into which no sample fits: each publish would fail, long after the
-    /// start.
+    /// Reports a payload limit that is too small for any sample: each publish would fail, long
+    /// after the start.
     fn holds_a_sample(&mut self, max_payload: u64) {
         let Some(schema) = self.ends.iter().find_map(|e| e.schema.clone()) else { return };
         let layout = schema
@@ -748,14 +753,14 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Returns true if a gateway reads it by a rule.
+    /// Returns true if a gateway reads the topic by a rule, or may read it.
     fn is_carried(&self) -> bool {
         let by_sections = self.files.sections.iter().any(|s| s.covers(self.name, false));
         by_sections || self.files.is_carried_elsewhere(self.name, self.spec.reach)
     }
 
-    /// Returns the pins, and the number of hosts that the pins suffice for, without those of the
-    /// graph's subscriptions and the gateways.
+    /// Returns the number of pins, and the number of hosts for which they suffice. The pins that
+    /// the graph's subscriptions and the gateways need are not available for hosts.
     fn pins(&mut self) -> (u32, u32) {
         let held = self.subscriptions().fold(0u32, |sum, e| match e.kind {
             EndKind::Subscription { max_held } => sum.saturating_add(max_held),
@@ -823,7 +828,7 @@ pub(super) fn cycles(
             publishers.entry(&o.topic).or_default().push(i);
         }
     }
-    // edges[i]: who can start component i, and through which topic.
+    // edges[i]: the components that can start component i, each with the topic between them.
     let mut edges: Vec<BTreeMap<usize, &TopicName>> = components
         .iter()
         .map(|c| {

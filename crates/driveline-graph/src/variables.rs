@@ -58,7 +58,7 @@ fn is_name(c: char, first: bool) -> bool {
     c == '_' || c.is_ascii_alphabetic() || !first && c.is_ascii_digit()
 }
 
-/// Text with its variables replaced, or message and help. `$$` is a `$`.
+/// Returns the text with its variables replaced, or message and help. `$$` becomes `$`.
 fn expanded(text: &str, is_path: bool, lookup: Lookup<'_>) -> Result<String, (String, String)> {
     if is_path && (text.starts_with("~/") || text == "~") {
         return Err((

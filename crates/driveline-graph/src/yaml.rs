@@ -15,7 +15,7 @@ use std::collections::HashMap;
 pub(super) const MAX_FILE_BYTES: usize = 4 << 20;
 /// Maximum number of values in one file, including anchored ones and repetitions by aliases.
 pub(super) const MAX_NODES: usize = 200_000;
-/// Maximum number of bytes of text in them.
+/// Maximum number of bytes of text in the values of one file.
 pub(super) const MAX_TEXT_BYTES: usize = 16 << 20;
 /// Maximum depth of nesting.
 pub(super) const MAX_DEPTH: usize = 32;
@@ -162,8 +162,8 @@ struct Builder {
 
 /// Reads one document. Empty text gives an empty mapping.
 ///
-/// Faults that leave a usable tree (duplicate keys) are returned with it; the tree then has the
-/// first of the two.
+/// Faults that leave a usable tree (duplicate keys) are returned with the tree. The tree then has
+/// the first of both entries.
 pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
     let nothing = Span::default();
     if text.len() > MAX_FILE_BYTES {
@@ -216,8 +216,8 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
 }
 
 impl Builder {
-    /// Returns a hint if text within brackets of an earlier line makes no sense: a bracket there
-    /// may not be closed.
+    /// Returns a hint that a bracket of an earlier line may not be closed, if the text that makes
+    /// no sense is within such a bracket.
     fn unclosed(&self, text: &str, at: Span) -> Option<String> {
         let bracket = |span: Span| {
             text.lines()
@@ -591,7 +591,7 @@ mod tests {
         }
         let deep: String = (0..100).map(|i| format!("{}k:\n", " ".repeat(i))).collect();
         assert!(parse(&deep).1[0].message.contains("nested deeper"));
-        // Here the parser's own bound may come first.
+        // The parser's own bound may be reached before `MAX_DEPTH`.
         assert!(parse(&"[".repeat(100_000)).0.is_none());
         assert!(parse(&"{a: ".repeat(100_000)).0.is_none());
     }

@@ -60,7 +60,7 @@ concept TimerFunction = std::invocable<F&, const TimerTick&> &&
 
 namespace detail {
 
-/// The call that runs on this thread; there is one of these in each component library.
+/// The call that runs on this thread. Each component library has its own pointer to a `Call`.
 struct Call {
     const Component* component = nullptr;
     const dl_invocation* invocation = nullptr;
@@ -148,10 +148,10 @@ public:
     /// deadlines of one port it is called at most once in 100 ms. Events are logged as well.
     virtual Status on_event(const PortEvent&) { return {}; }
     /// Called when the component becomes active: from here on its callback and timers run, and its
-    /// outputs publish. Called each time a mode begins that names the component. If no mode of the
-    /// graph names the component, called once, after `init` of all components of the module. After
-    /// an error the component stays inactive and the mode is not entered; if no mode names the
-    /// component, the module ends.
+    /// outputs publish. If a mode of the graph names the component, called each time such a mode
+    /// begins. If no mode names the component, called once, after `init` of all components of the
+    /// module. After an error the component stays inactive and the mode is not entered; if no mode
+    /// names the component, the module ends.
     virtual Status on_activate() { return {}; }
     /// Called when the component becomes inactive: until the next `on_activate`, neither callback
     /// nor timers run, and arriving samples count as `inactive`. After this function has returned,
@@ -166,8 +166,8 @@ protected:
     /// Reports that this component's work is done (for example, the end of a file). The run ends
     /// once all work in flight has been processed. Does not block.
     void finish() const noexcept { dl_component_io_finish(io_); }
-    /// Returns true if the run is ending: to be checked by long callbacks and by the component's
-    /// own threads. One atomic load.
+    /// Returns true if the run is ending. Long callbacks and the component's own threads should
+    /// check it. Costs one atomic load.
     [[nodiscard]] bool is_stopping() const noexcept {
         return dl_component_io_is_stopping(io_) != 0;
     }
@@ -180,15 +180,15 @@ protected:
     /// from `init` on.
     [[nodiscard]] NodeView node() const noexcept { return NodeView(dl_component_io_node(io_)); }
 
-    /// Adds a note for readers of the run's figures, such as `detector`, "classical, no model was
-    /// given": shown with the run and kept in its report. Call it from `init` on, but not for every
-    /// frame.
+    /// Adds a note for readers of the run's figures, such as `detector` with the text "classical,
+    /// no model was given". The note is shown with the run and kept in its report. Call this
+    /// function from `init` on, but not for every frame.
     void add_run_note(const std::string& name, const std::string& text) const noexcept {
         dl_component_io_add_run_note(io_, detail::shown(name).c_str(), detail::shown(text).c_str());
     }
 
-    /// Requests a switch of the whole run to a mode of the graph, which the launcher grants or
-    /// refuses. Does not block; any thread, from `init` on. The result is an event of the run.
+    /// Requests a switch of the whole run to a mode of the graph. The launcher grants or refuses
+    /// the request; the result is an event of the run. Does not block. Any thread, from `init` on.
     [[nodiscard]] Status request_mode(const std::string& mode) const {
         return detail::checked(dl_component_io_request_mode(io_, mode.c_str()));
     }
@@ -328,9 +328,9 @@ public:
     /// after it has returned.
     [[nodiscard]] std::optional<Sample<T>> sample() const { return get(&dl_invocation_sample); }
 
-    /// Returns, in `on_trigger`, the sample that the trigger chose, or else the newest sample,
-    /// which an earlier call may have read already; nothing if no sample has arrived yet. Returns
-    /// nothing in other functions.
+    /// Returns, in `on_trigger`, the sample that the trigger chose, or else the newest sample, even
+    /// if an earlier call has already read it. Returns nothing if no sample has arrived yet.
+    /// Returns nothing in other functions.
     [[nodiscard]] std::optional<Sample<T>> read() const { return get(&dl_invocation_read); }
 
     /// Position among the component's inputs.
@@ -440,9 +440,9 @@ public:
         detail::Access::declare(component, *this);
     }
 
-    /// Returns the value; before `init`, the default. Takes no lock. Any thread, unless a mode sets
-    /// the parameter: then only in calls of the component that do not overlap. For other threads
-    /// and reentrant groups, use a `LiveParameter`.
+    /// Returns the value; before `init`, the default. Takes no lock. Any thread may call it, unless
+    /// a mode sets the parameter: in that case, use it only in calls of the component that do not
+    /// overlap. For other threads and reentrant groups, use a `LiveParameter`.
     [[nodiscard]] const T& get() const noexcept { return value_; }
     [[nodiscard]] const T& operator*() const noexcept { return value_; }
 
@@ -511,9 +511,10 @@ public:
     }
     [[nodiscard]] T operator*() const { return get(); }
 
-    /// Sets a function that is called with each new value before `get` returns it; as `on_trigger`,
-    /// in the same group. If the function returns an error, the change is refused, and the caller
-    /// of the change gets the error's text. Call `on_change` once, in the constructor or in `init`.
+    /// Sets a function that is called with each new value before `get` returns this value. The
+    /// function runs in the same group as `on_trigger`. If it returns an error, the change is
+    /// refused, and the caller of the change gets the error's text. Call `on_change` once, in the
+    /// constructor or in `init`.
     void on_change(std::function<Status(const T&)> function) { on_change_ = std::move(function); }
 
 private:
@@ -590,8 +591,8 @@ public:
             io_, static_cast<std::uint64_t>(period.count()), &Timer::tick, this));
     }
 
-    /// Moves the next tick to `at`; if `at` has passed, the timer ticks at once. The following
-    /// ticks are one period apart from there. For sources with their own schedule. Only within a
+    /// Moves the next tick to `at`; if `at` has passed, the timer ticks at once. The ticks after it
+    /// follow in steps of one period. Use it for sources with their own schedule, and only within a
     /// call of the component.
     Status next(MonotonicTime at) {
         if (!started_) return Error{"this timer was not started: call start() in init"};

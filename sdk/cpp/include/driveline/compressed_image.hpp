@@ -21,7 +21,7 @@
 
 namespace driveline {
 
-/// Head of an image in a compressed format; the file's bytes follow as `data`. As ROS's
+/// Head of an image in a compressed format; the file's bytes follow as `data`. Corresponds to ROS's
 /// `sensor_msgs/CompressedImage`.
 struct CompressedImage {
     Header header;

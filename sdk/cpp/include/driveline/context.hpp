@@ -181,9 +181,9 @@ class [[nodiscard]] Context {
 public:
     /// Joins a domain. `name`: name of the process, as tools show it. `domain_dir`: if empty,
     /// `DRIVELINE_DOMAIN_DIR` is used, or else the user's default domain. Creates the domain's
-    /// directory if it is missing; otherwise nothing outside the process is touched until an
-    /// endpoint with host reach is created. The first call in a process raises its soft limit on
-    /// open descriptors to the hard limit; programs started from the process inherit it.
+    /// directory if it is missing. Touches nothing else outside the process until an endpoint with
+    /// host reach is created. The first call in a process raises its soft limit on open descriptors
+    /// to the hard limit; programs started from the process inherit it.
     [[nodiscard]] static Result<Context> create(const std::string& name,
                                                 const std::string& domain_dir = {}) {
         Context context;

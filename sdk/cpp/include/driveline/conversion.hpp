@@ -8,9 +8,9 @@
 
 namespace driveline {
 
-/// During its lifetime, the time of the callback that runs on this thread counts as communication,
-/// not as computation: converting a message to the form in which a component works is part of
-/// passing it on.
+/// During the lifetime of this object, the time of the callback that runs on this thread counts as
+/// communication, not as computation: converting a message to the form in which a component works
+/// is part of passing it on.
 ///
 /// The SDK does this for the protobuf messages that it decodes. Use it in components that convert
 /// on their own, for example between `Bytes` and a struct. Reads the clock twice; does nothing

@@ -2,8 +2,8 @@
 /// All of Driveline for C++20, except for what needs other libraries: `driveline/protobuf.hpp`
 /// (protobuf messages) and `driveline/opencv.hpp` (`cv::Mat` views of images).
 ///
-/// Functions that can fail return a `Result`; nothing throws but `Result::value()` of an error. API
-/// tour: `docs/cpp.md`.
+/// Functions that can fail return a `Result`. Only `Result::value()` throws, if the result is an
+/// error. API tour: `docs/cpp.md`.
 #pragma once
 
 #if __cplusplus < 202002L

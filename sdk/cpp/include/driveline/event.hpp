@@ -25,16 +25,17 @@ struct Event {
         /// Events were lost because they were not polled in time; the text has their number.
         events_lost = DL_EVENT_EVENTS_LOST,
         /// A publish has waited `max_blocking_ms` for a reliable subscription without success; the
-        /// text names it and the remedy.
+        /// text names the subscription and the remedy.
         reliable_timeout = DL_EVENT_RELIABLE_TIMEOUT,
     };
     Kind kind;
     /// Text for users.
     std::string text;
-    /// For a missed deadline: number of periods without a sample since the previous such event. For
-    /// a reliable time-out: number of such publishes since then. Else 0.
+    /// Missed deadline: number of periods without a sample since the previous event of this kind.
+    /// Reliable time-out: number of publishes that timed out since the previous event of this kind.
+    /// Otherwise 0.
     std::uint64_t missed = 0;
-    /// The same since the endpoint was created. Else 0.
+    /// The same number since the endpoint was created. Otherwise 0.
     std::uint64_t total = 0;
 };
 

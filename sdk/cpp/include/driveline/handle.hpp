@@ -30,12 +30,12 @@ public:
     ~Handle() { give_up(); }
 
     [[nodiscard]] T* get() const noexcept { return handle_; }
-    /// For functions that write or consume the handle.
+    /// Returns the place of the handle, for functions that write or consume it.
     [[nodiscard]] T** place() noexcept { return &handle_; }
 
 private:
-    /// Most handles are empty when they are destroyed, because they were moved: this avoids the
-    /// call of the library.
+    /// Drops the handle. Most handles are empty when they are destroyed, because they were moved:
+    /// the check avoids a call of the library for them.
     void give_up() noexcept {
         if (handle_ != nullptr) drop(&handle_);
     }

@@ -247,7 +247,7 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
         return Error{"a " + name + " image cannot be " + number(image.width) + " x " +
                      number(image.height) + " pixels large: pixels come in pairs"};
     }
-    // All products are of 32-bit numbers.
+    // Both factors of each product are 32-bit numbers, so no product overflows.
     const std::uint64_t row_size = std::uint64_t{image.width} * bytes_per_pixel(*encoding);
     if (image.step < row_size) {
         return Error{"image step " + number(image.step) + " bytes is less than a row of " +
@@ -268,8 +268,8 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
 
 }  // namespace detail
 
-/// A head for rows without gaps. Fails if the encoding does not permit the size, or a row is longer
-/// than 4 GiB.
+/// Returns the head of an image without gaps between its rows. Fails if the encoding does not
+/// permit the size, or if a row is longer than 4 GiB.
 [[nodiscard]] inline Result<Image> make_image(const Header& header, std::uint32_t width,
                                               std::uint32_t height, Encoding encoding) {
     const std::uint64_t row_size = std::uint64_t{width} * bytes_per_pixel(encoding);

@@ -55,7 +55,7 @@ namespace detail {
 
 [[nodiscard]] inline std::string size_text(const cv::Mat& mat) {
     std::string text;
-    // Only for two dimensions, OpenCV names columns first.
+    // OpenCV names columns first only for two dimensions.
     if (mat.dims <= 2) return std::to_string(mat.cols) + " x " + std::to_string(mat.rows);
     for (int i = 0; i < mat.dims; ++i) text += (i == 0 ? "" : " x ") + std::to_string(mat.size[i]);
     return text;
@@ -86,8 +86,8 @@ namespace detail {
 
 [[nodiscard]] inline cv::Mat matrix(std::uint32_t width, std::uint32_t rows, std::uint32_t step,
                                     Encoding encoding, void* data) {
-    // Both are at most `max_image_side`. An empty matrix must not have a step; OpenCV would refuse
-    // it by throwing.
+    // Width and rows are at most `max_image_side`. An empty matrix must not have a step, because
+    // OpenCV would throw.
     const cv::Size size(static_cast<int>(width), static_cast<int>(rows));
     return size.empty() ? cv::Mat(size, opencv_type(encoding))
                         : cv::Mat(size, opencv_type(encoding), data, step);

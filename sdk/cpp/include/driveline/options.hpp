@@ -40,19 +40,21 @@ enum class Durability : std::uint32_t {
 };
 
 enum class Liveliness : std::uint32_t {
-    /// By the publisher's process being alive.
+    /// A publisher counts as alive while its process is alive.
     automatic = DL_LIVELINESS_AUTOMATIC,
-    /// By publishing, or asserting it, at least once per lease.
+    /// A publisher counts as alive if it publishes, or asserts its liveliness, at least once per
+    /// lease.
     manual_by_topic = DL_LIVELINESS_MANUAL_BY_TOPIC,
 };
 
-/// Users that may subscribe at host reach.
+/// Users whose endpoints may match an endpoint at host reach: for a publisher, users that may
+/// subscribe; for a subscription, users whose publishers are accepted.
 enum class Access : std::uint32_t {
-    /// The publisher's own user.
+    /// The endpoint's own user.
     own_user = DL_ACCESS_OWN_USER,
     /// Every process that can reach the domain directory.
     anyone = DL_ACCESS_ANYONE,
-    /// The publisher's own user and `PublisherOptions::users`.
+    /// The endpoint's own user, and the users listed in `users` of its options.
     users = DL_ACCESS_USERS,
 };
 

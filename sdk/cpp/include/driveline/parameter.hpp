@@ -84,7 +84,7 @@ template <ParameterScalar T>
 /// A value in the form of the C library.
 struct GivenParameter {
     dl_parameter_value c = sized<dl_parameter_value>();
-    std::string json;  // what `c.text` is of, where it is of a list or map
+    std::string json;  // JSON text of a list or map, to which `c.text` points
 
     /// Valid as long as this object and the value from which it was made.
     [[nodiscard]] const dl_parameter_value* get() noexcept {

@@ -2,11 +2,11 @@
 /// Payload kind of a C++ type, and its schema.
 ///
 /// - *plain*: declared with `DRIVELINE_PLAIN`; read in place, in this process and others;
-/// - *protobuf*: generated from a .proto file (include `driveline/protobuf.hpp`); a pointer inside
-///   the process, serialised once for readers outside, if there is one;
+/// - *protobuf*: generated from a .proto file (include `driveline/protobuf.hpp`); passed as a
+///   pointer inside the process, and serialised once if there are readers in other processes;
 /// - *bytes*: `driveline::Bytes`, with an encoding that Driveline does not interpret;
-/// - *object*: any other movable type, except types of anonymous namespaces; a pointer, inside the
-///   process only.
+/// - *object*: any other movable type, except types of anonymous namespaces; passed as a pointer,
+///   only inside the process.
 #pragma once
 
 #include <concepts>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whole PCL clouds: publishes and fills them. This header includes no header of PCL. Include those
-/// of PCL, or use a similar class with `points`, `width`, `height`, `is_dense` and
+/// Whole PCL clouds: publishes and fills them. This header includes no header of PCL. Include PCL's
+/// own headers, or use a similar class with `points`, `width`, `height`, `is_dense` and
 /// `header.frame_id`.
 ///
 /// ```cpp

@@ -520,7 +520,8 @@ template <std::size_t N>
 
 }  // namespace driveline::plain
 
-// A macro for each element of a list: rescanning more often than a list can be long (256 fields).
+// Applies a macro to each element of a list. The text is rescanned more often than the longest list
+// needs (256 fields).
 #define DRIVELINE_DETAIL_PARENS ()
 #define DRIVELINE_DETAIL_EXPAND(...) \
     DRIVELINE_DETAIL_EXPAND4(        \

@@ -19,7 +19,7 @@
 /// A field is a number of 8 to 32 bits, `float`, `double`, `bool` (as `uint8`), an enum of such a
 /// number, or an array of these. Bytes that belong to no field must be padding of the compiler or
 /// of members named `padding`, `pad`, `unused`, `reserved`, or PCL's `data`, `data_c`, `data_n`.
-/// Otherwise the type is refused: its readers would not learn of a member.
+/// Otherwise the type is refused, because such bytes could be a member that readers would miss.
 #pragma once
 
 #include <algorithm>
@@ -60,7 +60,8 @@ struct PointMember {
     [[nodiscard]] std::uint32_t end() const noexcept { return offset + size_of(datatype) * count; }
 };
 
-/// `float` members that hold a colour have either name; PCL reads both as either.
+/// Returns true for the two names of `float` members that hold a colour. PCL treats both names as
+/// the same.
 [[nodiscard]] constexpr bool is_packed_colour(std::string_view name) noexcept {
     return name == "rgb" || name == "rgba";
 }
@@ -98,8 +99,8 @@ public:
     PointMembers(const void* point, std::size_t size)
         : point_(reinterpret_cast<std::uintptr_t>(point)), known_(size, false) {}
 
-    /// A field. One that shares memory with an earlier one is another name of the same (a union):
-    /// the first stays.
+    /// Adds a field. If it shares memory with an earlier field (a union), both are names of the
+    /// same field, and only the earlier name is kept.
     template <class M>
     void field(std::string_view name, const M& member) {
         const auto offset = offset_of(&member, sizeof(M));
@@ -114,13 +115,14 @@ public:
         cover(*offset, sizeof(M));
     }
 
-    /// A member whose bytes carry nothing.
+    /// Marks the bytes of a member that carries no data.
     template <class M>
     void padding(const M& member) {
         if (const auto offset = offset_of(&member, sizeof(M))) cover(*offset, sizeof(M));
     }
 
-    /// Bytes that the compiler put in, as far as it can be asked; `alignment`: of the whole point.
+    /// Marks the bytes that the compiler added as padding, or guesses them if `padding` is null,
+    /// because the compiler cannot report them. `alignment`: that of the whole point.
     void compiler_padding(const std::vector<bool>* padding, std::size_t alignment) {
         for (std::size_t i = 0; padding != nullptr && i < known_.size(); ++i) {
             if ((*padding)[i]) known_[i] = true;
@@ -128,7 +130,7 @@ public:
         if (padding == nullptr) guess_padding(alignment);
     }
 
-    /// The fields in the order of their offsets, or what is wrong with the type.
+    /// Returns the fields in the order of their offsets, or an error if the type is refused.
     [[nodiscard]] Result<std::vector<PointMember>> finish(std::string_view type) && {
         const std::string name(type);
         if (!unsuitable_.empty()) {
@@ -160,7 +162,8 @@ public:
     }
 
 private:
-    /// Nothing for what is no part of the point: static members, and copies of bit fields.
+    /// Returns the offset of a member. Returns nothing for a member that is not in the memory of
+    /// the point: a static member, or the copy of a bit field.
     [[nodiscard]] std::optional<std::uint32_t> offset_of(const volatile void* member,
                                                          std::size_t size) const noexcept {
         const auto offset = reinterpret_cast<std::uintptr_t>(member) - point_;
@@ -175,7 +178,8 @@ private:
     void cover(std::size_t offset, std::size_t size) {
         std::fill_n(known_.begin() + static_cast<std::ptrdiff_t>(offset), size, true);
     }
-    /// A gap that the alignment of the field behind it, or of the point at its end, explains.
+    /// Marks each gap that can be explained by the alignment of the field after it, or at the end
+    /// by the alignment of the point.
     void guess_padding(std::size_t alignment) {
         for (std::size_t start = 0; start < known_.size(); ++start) {
             if (known_[start]) continue;
@@ -191,14 +195,14 @@ private:
     }
 
     std::uintptr_t point_;
-    /// Of each byte whether it is known what it is.
+    /// For each byte: true if it is part of a field or known to be padding.
     std::vector<bool> known_;
     std::vector<PointMember> fields_;
     std::string_view unsuitable_;
 };
 
-// By macro, because a name cannot be a template's parameter. Packed colours come before their
-// bytes.
+// A macro, because the name of a member cannot be a template argument. Packed colours come before
+// their bytes.
 // clang-format off
 #define DRIVELINE_DETAIL_POINT_NAMES(X) \
     X(x) X(y) X(z) X(rgb) X(rgba) X(intensity) X(ring) X(time) X(t) X(timestamp) X(time_stamp) \
@@ -249,15 +253,15 @@ void find_members(const P& point, PointMembers& members) {
 #undef DRIVELINE_DETAIL_POINT_NAMES
 #undef DRIVELINE_DETAIL_PADDING_NAMES
 
-/// Whether byte `I` of a `P` has a value at compile time: padding has none, and neither has any
-/// byte of a union.
+/// True if byte `I` of a `P` has a value at compile time. Bytes of padding and of unions have none.
 template <class P, std::size_t I>
 concept ValueByte = requires {
     typename std::integral_constant<
         unsigned char, __builtin_bit_cast(std::array<unsigned char, sizeof(P)>, P{})[I]>;
 };
 
-/// The bytes of a `P` that the compiler put in; nothing if it cannot be asked.
+/// Returns which bytes of a `P` the compiler added as padding; nothing if the compiler cannot
+/// report this.
 template <class P>
 [[nodiscard]] std::optional<std::vector<bool>> compiler_padding() {
 #if defined(__has_builtin)
@@ -270,7 +274,7 @@ template <class P>
     return padding;
 #endif
 #endif
-    // For clang. Each byte is a constant of its own, so not for giants.
+    // For clang. Each byte is evaluated as a separate constant, so large types are left out.
     if constexpr (sizeof(P) <= 256) {
         std::vector<bool> without_value;
         [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -283,8 +287,9 @@ template <class P>
     return std::nullopt;
 }
 
-/// The fields of a point type, or why it is refused. Composed once. Members may be those of base
-/// classes and anonymous unions, as in PCL, which offsetof does not know.
+/// Returns the fields of a point type, or the reason why the type is refused. Composed once.
+/// Members may be those of base classes and anonymous unions, as in PCL. `offsetof` does not
+/// support these.
 template <Point P>
 [[nodiscard]] const Result<std::vector<PointMember>>& point_fields() {
     static const Result<std::vector<PointMember>> fields =

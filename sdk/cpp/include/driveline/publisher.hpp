@@ -40,7 +40,8 @@ class [[nodiscard]] Loan {
                   "types and Bytes");
 
 public:
-    /// Returns true if it was neither published nor moved from; the other functions need that.
+    /// Returns true if the loan was neither published nor moved from. The other functions require
+    /// this.
     [[nodiscard]] explicit operator bool() const noexcept { return handle_.get() != nullptr; }
 
     /// The whole payload.

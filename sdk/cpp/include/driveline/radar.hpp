@@ -22,7 +22,8 @@ struct RadarReturn {
 DRIVELINE_PLAIN(RadarReturn, "driveline/RadarReturn", range, azimuth, elevation, doppler_velocity,
                 amplitude);
 
-/// One sweep of a radar: a header, and the returns as `returns`. As ROS's `radar_msgs/RadarScan`.
+/// One sweep of a radar: a header, and the returns as `returns`. Corresponds to ROS's
+/// `radar_msgs/RadarScan`.
 struct RadarScan {
     Header header;
 };

@@ -36,7 +36,8 @@ class ComponentTest;
 
 /// A source that a sample descends from, and the parts of the age of its data: `publish_time -
 /// source_oldest = communication + computation + idle`. Each part may be negative if data came from
-/// another host whose clock is not known more exactly, or if a source time lies in the future.
+/// another host, because the offset of its clock is known only approximately, or if a source time
+/// lies in the future.
 struct Origin {
     /// See `topic_id()`.
     std::uint64_t topic_id = 0;
@@ -52,10 +53,10 @@ struct Origin {
 
 /// Metadata of a sample. Times are those of the publisher's host.
 struct SampleHeader {
-    /// 1 for a publisher's first sample, then one more each.
+    /// 1 for a publisher's first sample, and one more for each further sample.
     std::uint64_t sequence = 0;
     MonotonicTime publish_time;
-    /// `CLOCK_REALTIME - CLOCK_MONOTONIC` of the publisher's host at that time.
+    /// `CLOCK_REALTIME - CLOCK_MONOTONIC` of the publisher's host at `publish_time`.
     std::chrono::nanoseconds wall_offset{0};
     /// The same for all samples that descend from one source sample; never 0.
     std::uint64_t trace_id = 0;

@@ -77,7 +77,7 @@ public:
         host_gone = 2,
         /// The publisher has ended, and its last sequence number was not announced.
         not_announced = 3,
-        /// The gateway here gave its place to another publisher.
+        /// The gateway of this host forgot the departed publisher, to make room for a new one.
         gave_way = 4,
         /// The gateway of this host has ended, and no other gateway carries the publisher's
         /// samples.
@@ -91,16 +91,17 @@ public:
         std::uint64_t missed = 0;
         /// Number of samples that were older than the lifespan when they were to be read.
         std::uint64_t expired = 0;
-        /// Part of `missed` or `superseded`: replaced because the history was full, not passed over
-        /// by a read of the newest.
+        /// Part of `missed` or `superseded`: number of samples that were replaced because the
+        /// history was full, not because the newest sample was read instead.
         std::uint64_t overwritten = 0;
-        /// As `missed`, on an input that does not trigger its component: only its newest sample is
-        /// wanted.
+        /// As `missed`, for an input that does not trigger its component: the component wants only
+        /// the newest sample of such an input.
         std::uint64_t superseded = 0;
         /// Number of samples with an invalid header, checksum or index.
         std::uint64_t corrupt = 0;
-        /// Samples that broke what their publisher had promised at the match: without its checksum,
-        /// or longer than its `max_payload`.
+        /// Number of samples that did not keep what their publisher had promised at the match: they
+        /// have no checksum although it was offered, or are longer than the publisher's
+        /// `max_payload`.
         std::uint64_t refused = 0;
         /// Number of samples of other hosts that did not reach this host.
         std::uint64_t lost_on_the_way = 0;

@@ -121,7 +121,7 @@ private:
 /// The component's own threads use the system clock, and the test does not wait for them.
 class [[nodiscard]] ComponentTest {
 public:
-    /// Creates a component of the class `C` and calls its `init`. Fails if that fails.
+    /// Creates a component of the class `C` and calls its `init`. Fails if `init` fails.
     template <std::derived_from<Component> C>
     [[nodiscard]] static Result<ComponentTest> of(const Settings& settings = {}) {
         static const dl_component_vtable vtable =

@@ -90,7 +90,7 @@ struct ImagePayload {
     Payload payload{driveline::image_payload_size(16, 8, Encoding::mono8).value()};
     Image good =
         driveline::make_image(Header::make(7, "camera", 3).value(), 16, 8, Encoding::mono8).value();
-    // Needs a payload of several times the size.
+    // This image needs a payload of several times the size.
     Image huge =
         driveline::make_image(Header::make(8, "evil", 4).value(), 64, 32, Encoding::bgr8).value();
 

@@ -48,7 +48,7 @@ TEST(OpenCv, ImagesWithGapsBetweenRowsAndEmptyImagesAreRead) {
     EXPECT_EQ(gaps->at<cv::Vec3b>(1, 0)[0], 42);
     raw->height = 0;
     EXPECT_TRUE(driveline::view(ImageView::from(payload).value())->empty());
-    // The largest possible step, with one row that does not exist.
+    // The largest possible step, in an image without pixels.
     *raw = Image{Header{}, 0, 0, 0xffffffff, static_cast<std::uint32_t>(Encoding::bgr8)};
     EXPECT_TRUE(driveline::view(ImageView::from(payload).value())->empty());
     raw->width = driveline::max_image_side, raw->step = 0xffffffff,

@@ -124,7 +124,7 @@ TEST(Components, ThatThrowUnreadableErrorsAreReportedAndContinue) {
     EXPECT_EQ(run.count("\u202e"), 0u) << "a character reverses the text direction";
 }
 
-// Under the launcher, which must not mistake this end for a call of exit().
+// Runs under the launcher, which must not report that the component called exit().
 TEST(Components, WhoseInitFailsWithMegabytesOfTextEndTheRunWithTheReason) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";
@@ -145,7 +145,7 @@ TEST(Components, WhoseInitFailsWithMegabytesOfTextEndTheRunWithTheReason) {
     EXPECT_LT(error.size(), 20'000u);
 }
 
-// Once with the log, and once without.
+// Runs with and without the log: the refusal is reported once in both cases.
 TEST(Components, RunWithARefusedScheduleWhichIsReportedOnce) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";

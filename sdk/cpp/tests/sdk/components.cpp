@@ -95,7 +95,7 @@ private:
     bool failed_ = false;
 };
 
-/// Prints the detections that arrive, and whether an image can be read, too.
+/// Prints the detections that arrive, and whether an image can be read as well.
 class Sink : public driveline::Component {
 public:
     driveline::Status on_trigger(const driveline::Invocation&) override {

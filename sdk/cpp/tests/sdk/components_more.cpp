@@ -37,7 +37,7 @@ class LateSource : public driveline::Component {
 };
 DRIVELINE_COMPONENT(LateSource, "keeps no deadline");
 
-/// Finishes once both ends were notified.
+/// Finishes once both the publisher and this subscription were notified of a missed deadline.
 class LateSink : public driveline::Component {
     driveline::Status on_trigger(const driveline::Invocation&) override {
         const auto late = in_.sample();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages with slow conversions, to test to which cost that time is added. A part of the first
-// test library.
+// Messages with slow conversions. A test checks to which part of the age of data their time is
+// added. A part of the first test library.
 #include <chrono>
 #include <cstdint>
 #include <cstring>

@@ -486,7 +486,7 @@ TEST(CLibrary, ASecondThreadOnASubscriptionGetsAnError) {
         EXPECT_EQ(dl_subscription_wait(subscription, -1, DL_WAIT_BLOCK, 0, &ready), DL_OK);
         EXPECT_EQ(ready, 1);
     });
-    // While the other thread waits, and until it is woken, this one is refused.
+    // While the other thread waits, calls of this thread are refused.
     dl_sample* sample = nullptr;
     EXPECT_TRUE(test::eventually(
         [&] { return dl_subscription_latest(subscription, &sample) == DL_ERROR_BUSY; }));

@@ -26,7 +26,7 @@ using driveline::msgs::LaneMarkings;
 
 namespace pcl {
 
-// Have the shape of PCL's classes.
+// These classes have the shape of PCL's.
 struct alignas(16) PointXYZI {
     union {
         float data[4];

@@ -55,7 +55,7 @@ TEST(TwoProcesses, ProtobufComesAsBytesAndIsParsed) {
         const auto sample = subscription.receive(test::patience).value();
         ASSERT_TRUE(sample) << "nothing came";
         EXPECT_EQ((*sample)->header().frame_id(), "peer");
-        // Without a reader, nothing is serialised. With a reader, every message is.
+        // Without a reader, no message is serialised. With a reader, every message is serialised.
         const auto before = (*sample)->header().frame_index() + 1 - sample->sequence();
         EXPECT_EQ(before, unserialised.value_or(before));
         unserialised = before;

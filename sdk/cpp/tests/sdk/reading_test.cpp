@@ -126,7 +126,7 @@ TEST_P(Reading, ReceivingContinuesWhenOnlyAnExpiredSampleWaits) {
     ASSERT_TRUE(sample) << sample.error().message;
     ASSERT_TRUE(*sample) << "returned before the time-out, because of a sample that cannot be read";
     EXPECT_EQ((**sample)->header.frame_index, 2u);
-    // A sample that was published before the first read may have replaced it.
+    // If a newer sample replaced the expired one before the first read, it counts as missed.
     const auto stats = link.subscription.stats();
     EXPECT_GE(stats.expired + stats.missed, 1u);
 }

@@ -188,14 +188,14 @@ TEST_P(Services, BytesAreRequestsAndResponses) {
 
     const driveline::Bytes other{"cdr", "demo/srv/Echo_Request", "uint16[] data"};
     auto stranger = domain_.node.client("echo", other, response, {.reach = GetParam()}).value();
-    // time: there is none, so only the time-out ends it
+    // time: there is no server of this type, so only the time-out ends the wait
     EXPECT_FALSE(stranger.wait_for_server(1ms).value());
     EXPECT_EQ(stranger.call(one, test::patience).error().status, DL_ERROR_NO_SERVER);
 }
 
 TEST_P(Services, WithoutAnAnswerTheErrorHasTheReason) {
     auto lonely = domain_.node.client<TileRequest, Sum>("map/tile", {.reach = GetParam()}).value();
-    // time: there is none, so only the time-out ends it
+    // time: there is no server, so only the time-out ends the wait
     EXPECT_FALSE(lonely.wait_for_server(1ms).value());
     EXPECT_EQ(lonely.call(TileRequest{}, test::patience).error().status, DL_ERROR_NO_SERVER);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library with other headers than the first one: those of protobuf, and those of the type that
-// both exchange as an object.
+// A library that was compiled with other headers than the first one: with other headers of
+// protobuf, and with another declaration of the type that both exchange as an object.
 #include "driveline/msgs/detections_2d.pb.h"
 
 #undef GOOGLE_PROTOBUF_VERSION
