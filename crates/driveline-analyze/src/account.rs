@@ -19,16 +19,16 @@ pub(crate) struct Accounts {
     pub(crate) services: BTreeMap<(String, String, CallEnd), CallSeries>,
     /// Notes of components for readers of the figures: text by component and name.
     pub(crate) facts: BTreeMap<(String, String), String>,
-    /// The first refused connections: component, port and reason. Where both ends of a connection
-    /// are in the run, only one end is listed.
+    /// The first refused connections: component, port and reason. If the publisher and the
+    /// subscriber of a connection are both in the run, only one of the two is listed.
     pub(crate) refused: Vec<(String, String, String)>,
     /// Deadlines that ports missed.
     pub(crate) deadlines: Deadlines,
     pub(crate) backpressure: Backpressure,
     /// Inputs whose component kept as many samples as it may hold, by component and input.
     pub(crate) kept: BTreeMap<(String, String), KeptSeries>,
-    /// Calls without a known end that were reported as long, or during which their process ended:
-    /// by component, the place in the call.
+    /// Unfinished calls: the place in the call, by component. Only calls that were reported as
+    /// long, or during which their process ended, are here.
     pub(crate) in_call: BTreeMap<String, String>,
     /// First failures, as text for people.
     pub(crate) failures: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct KeptSeries {
     pub(crate) times: u64,
     /// End of the most recent period; `None` during a period.
     pub(crate) last_end: Option<HeldEnd>,
-    /// The period lasted until the module's process ended.
+    /// True if the module's process ended during the period.
     pub(crate) until_restart: bool,
 }
 

@@ -20,7 +20,7 @@ pub struct BlockedOutput {
     pub topic: String,
     /// Publishes that had to wait.
     pub waits: u64,
-    /// Of these, publishes that waited `max_blocking_ms` without success.
+    /// Publishes in `waits` that waited `max_blocking_ms` without success.
     pub timeouts: u64,
     /// Time spent waiting, in milliseconds.
     pub blocked_ms: f64,
@@ -86,7 +86,7 @@ mod tests {
             newest_ns: 0,
             blocked: BlockedCounters { waits, timeouts, blocked_ns },
         };
-        // In the form in which a module sends it.
+        // The form in which a module sends the record.
         let json = serde_json::to_vec(&record).unwrap();
         run.take("m", &serde_json::from_slice(&json).unwrap());
     }

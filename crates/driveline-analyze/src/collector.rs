@@ -41,8 +41,8 @@ pub struct Collector {
     pub(crate) contradictions: u64,
     /// Largest bound of the error in times of data from other hosts.
     pub(crate) clock_error_ns: u64,
-    /// Stages whose process was killed or crashed: samples unread by then were not counted as
-    /// missed.
+    /// Stages whose process was killed or crashed. Samples that the process had not read by then
+    /// were not counted as missed.
     pub(crate) cut_off: BTreeSet<String>,
     /// Number of callbacks with a negative age or part of an age, and the lowest of these values.
     pub(crate) below_zero: (u64, i64),
@@ -77,7 +77,7 @@ pub(crate) struct InputSeries {
     pub(crate) counted: Option<InputCounters>,
     /// The same counters from earlier processes of a restarted module.
     before_restart: InputCounters,
-    /// `received` and `missed` at the time when those were added.
+    /// `received` and `missed` at the time when counters were last added to `before_restart`.
     banked: (u64, u64),
     /// Sequence number of the newest sample that a callback saw.
     pub(crate) last_sequence: Option<u64>,
@@ -87,7 +87,7 @@ pub(crate) struct InputSeries {
 
 #[derive(Debug, Default)]
 pub(crate) struct TopicSeries {
-    /// The newest known number of the publisher's newest process.
+    /// The newest known sequence number of the publisher's newest process.
     newest: u64,
     /// Start of that process, if it is not the first.
     restarted: MonotonicNs,
@@ -95,8 +95,8 @@ pub(crate) struct TopicSeries {
     ended: u64,
     /// The publishers' own counters, if reported, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
-    /// True if readers saw samples that were their own origin; `descends` is true if they saw
-    /// samples that descended from others.
+    /// True if readers saw samples that were their own origin. `descends` is true if readers saw
+    /// samples that descended from other samples.
     own_origin: bool,
     descends: bool,
 }
@@ -115,7 +115,8 @@ impl Collector {
         Self { facts, ..Self::default() }
     }
 
-    /// Returns the facts, to add what becomes known only during the run, such as a remark.
+    /// Returns the facts, so that the caller can add facts known only during the run, such as a
+    /// remark.
     pub fn facts_mut(&mut self) -> &mut RunFacts {
         &mut self.facts
     }
@@ -216,8 +217,8 @@ impl Collector {
         }
     }
 
-    /// Notes that a stage's process was started again at `now`: its samples count on top of those
-    /// of its predecessor.
+    /// Notes that a stage's process was started again at `now`: the samples of the new process are
+    /// added to those of its predecessor.
     pub(crate) fn publishers_restart(&mut self, stage: &str, now: MonotonicNs) {
         let stages = &self.facts.stages;
         let publishes = |s: &StageFacts, id: TopicId| s.outputs.iter().any(|o| o.id() == id);
@@ -232,8 +233,8 @@ impl Collector {
             if !own && counted.peek().is_none() {
                 continue;
             }
-            // Its last counter, if any, is up to a second old; sequence numbers in received samples
-            // may be newer.
+            // The last counter of the old process, if any, is up to a second old; sequence numbers
+            // in received samples may be newer.
             let since =
                 counted.fold(0u64, |sum, p| sum.saturating_add(std::mem::take(&mut p.since)));
             let single = stages.iter().filter(|s| publishes(s, *id)).count() <= 1
@@ -269,8 +270,8 @@ impl Collector {
         }
     }
 
-    /// Notes that the process of a stage was killed or crashed: samples published for it and not
-    /// read by then are reported. Ignored for a stage that the graph does not have.
+    /// Notes that the process of a stage was killed or crashed, so that published samples that the
+    /// process had not read are reported. Ignored for a stage that the graph does not have.
     pub fn cut_off(&mut self, stage: &str) {
         let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else { return };
         let inputs: Vec<_> = facts.inputs.iter().map(|i| (i.name.clone(), i.topic.id())).collect();
@@ -284,18 +285,18 @@ impl Collector {
         self.cut_off.insert(stage.to_owned());
     }
 
-    /// Returns the samples published for an input that its stage, whose process was cut off,
-    /// reported neither as received nor as missed.
+    /// Returns the number of samples published for an input that its stage did not report in any
+    /// counter, because its process was cut off; 0 if the process was not cut off.
     pub(crate) fn unread(&self, stage: &str, input: &InputSeries) -> u64 {
         let published =
             self.topics.get(&input.topic).map_or(0, |topic| self.published(input.topic, topic));
         if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
-    /// Returns the samples published, at the end of a run, while an input was not connected: before
-    /// its match, between two processes of its module, and after its process had stopped, as
-    /// readers stop before their publishers. For an input whose process was cut off, they are a
-    /// part of [`Self::unread`].
+    /// Returns the number of samples that were published while an input was not connected: before
+    /// its match, between two processes of its module, and after its process had stopped, because
+    /// readers stop before their publishers. 0 until the run has ended. If the input's process was
+    /// cut off, the result is 0 as well: [`Self::unread`] includes these samples.
     pub(crate) fn not_connected(&self, stage: &str, input: &InputSeries) -> u64 {
         let counted = self.topics.get(&input.topic).filter(|topic| topic.is_counted());
         let known = self.facts.ended.is_some() && !self.cut_off.contains(stage);
@@ -303,8 +304,9 @@ impl Collector {
         published.saturating_sub(input.heard_of())
     }
 
-    /// Returns true if the publishers counted as many samples as the input. [`Self::not_connected`]
-    /// is the remainder, which closes every sum.
+    /// Returns true if the publishers counted as many samples as the input, and both counts are
+    /// complete. [`Self::not_connected`] is computed as the remainder, so it cannot confirm the
+    /// counts.
     pub(crate) fn is_checked(&self, stage: &str, input: &InputSeries) -> bool {
         let Some(topic) = self.topics.get(&input.topic) else { return false };
         let counters = input.counters();
@@ -353,8 +355,8 @@ impl Collector {
     }
 
     /// Returns the components that samples trigger and that were never called, in the order of the
-    /// graph, each with those of its topics on which no sample came. That list is empty if samples
-    /// came on all of them.
+    /// graph. Each comes with its topics on which no sample came, or with an empty list if samples
+    /// came on all of its topics.
     #[must_use]
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
@@ -419,10 +421,10 @@ impl Collector {
         known.chain(unknown).map(|(name, series)| (name.as_str(), series)).collect()
     }
 
-    /// Returns the number of samples published on a topic: the publishers' report, which comes once
-    /// a second, or the evidence of sequence numbers, if that is more. For an external topic it is
-    /// the number that its readers received or missed: earlier samples do not belong to this run,
-    /// and a restarted publisher begins with 1 again.
+    /// Returns the number of samples published on a topic: the count that its publishers report
+    /// once a second, or the higher count that received sequence numbers prove. For an external
+    /// topic, the result is the number of samples that its readers received or missed: earlier
+    /// samples do not belong to this run, and a restarted publisher begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
         // Programs outside of the run may publish as well. An input of a restarted process may have
         // received kept samples a second time.
@@ -446,7 +448,7 @@ impl Collector {
     }
 
     /// Returns true if an input may count a sample twice: its process was restarted, and publishers
-    /// sent it the samples that they keep a second time.
+    /// sent their kept samples to it a second time.
     pub(crate) fn gets_again(&self, stage: &str, input: &str, series: &InputSeries) -> bool {
         let key = (stage.to_owned(), input.to_owned());
         series.began_anew() && self.facts.transient_local.contains(&key)
@@ -462,8 +464,8 @@ impl Collector {
         publishers.any(|s| s.inputs.is_empty()) || topic.own_origin && !(inside && topic.descends)
     }
 
-    /// Returns true if a missed sample on an input is work that was not done; also for an input
-    /// that the graph does not have.
+    /// Returns true if a missed sample on an input is work that was not done. Returns true as well
+    /// for an input that the graph does not have.
     pub(crate) fn triggers(&self, stage: &str, input: &str) -> bool {
         let stage = self.facts.stages.iter().find(|s| s.name == stage);
         stage.and_then(|s| s.inputs.iter().find(|i| i.name == input)).is_none_or(|i| i.triggers)
@@ -536,9 +538,9 @@ impl InputSeries {
         self.counters().accounted()
     }
 
-    /// Adds up the counters of a process that has ended; the next one counts from 0. Its last
-    /// counters are up to a second old, but its callbacks are complete; the samples that it had not
-    /// read are computed from the number of published ones.
+    /// Adds up the counters of a process that has ended; the next process counts from 0. The last
+    /// counters are up to a second old, but the records of callbacks are complete. The number of
+    /// unread samples is computed from the number of published samples.
     pub(crate) fn bank(&mut self) {
         self.before_restart =
             self.before_restart.and(InputCounters { not_read: 0, ..self.since_restart() });
@@ -591,8 +593,8 @@ impl InputSeries {
 }
 
 impl StageSeries {
-    /// Extends the ages that the inputs carry to the end of this callback. Returns false if one of
-    /// them cannot be extended, and the lowest negative age if there is one.
+    /// Extends the ages of the inputs' data to the end of this callback. Returns false if an age
+    /// cannot be extended, and the lowest negative age or part of an age, if any.
     fn add_ages(&mut self, record: &StageRecord<'_>) -> (bool, Option<i64>) {
         let mut lineage = Lineage::start(record.start);
         // Conversions count as communication, in any order.

@@ -27,7 +27,7 @@ pub fn escape(text: &str) -> String {
 #[must_use]
 pub fn sentence(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
-    // The last of an odd number of backticks is ordinary text.
+    // If the number of backticks is odd, the last one is ordinary text.
     let whole = parts.len() - 1 + parts.len() % 2;
     let part = |(i, part): (usize, &&str)| match i {
         i if i >= whole => format!("`{}", escape(part)),

@@ -23,11 +23,12 @@ pub struct Fault {
     pub down: bool,
     /// Time from the end until the new process was ready, in milliseconds.
     pub ready_after_ms: Option<f64>,
-    /// Time from the end until the module's first new sample, in milliseconds; for a module whose
-    /// samples no component of the graph reads, until its first callback has ended. `None` if
-    /// unknown: no sample was read since, or another module publishes the same topics.
+    /// Time from the end until the module's first new sample, in milliseconds. If no component of
+    /// the graph reads the module's samples, it is the time until the module's first callback has
+    /// ended. `None` if unknown: no sample was read since, or another module publishes the same
+    /// topics.
     pub first_sample_after_ms: Option<f64>,
-    /// Samples that each of its inputs did not receive because of it.
+    /// Samples that each of the module's inputs did not receive because of the fault.
     pub missed: Vec<MissedByFault>,
 }
 
@@ -46,7 +47,7 @@ pub struct MissedByFault {
     pub samples: Option<u64>,
 }
 
-/// A fault, and the state for data of it that is still missing.
+/// A fault, with the state that is needed to compute its missing figures.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) fault: Fault,
@@ -57,7 +58,7 @@ pub(crate) struct Open {
     /// True if no component of the run reads what the module publishes.
     pub(crate) is_sink: bool,
     /// For each of `fault.missed`: the last sequence number before the end; `None` once the first
-    /// one after it has come.
+    /// sample after the end has come.
     pub(crate) last: Vec<Option<u64>>,
 }
 
@@ -108,8 +109,8 @@ impl Open {
 /// All faults of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// Cases in which a module exceeded a limit that the graph declares for it: one sentence each,
-    /// and the number of further cases.
+    /// Cases in which a module exceeded a limit that the graph declares for it: one sentence for
+    /// each of the first cases, and the number of the others.
     pub(crate) breaches: (Vec<String>, u64),
     pub(crate) kept: Vec<Open>,
     /// Faults without details.

@@ -2,13 +2,13 @@
 //! Computes figures from the records of a run.
 //!
 //! A [`Collector`] takes the records of all processes of a graph ([`Collector::take`]) in any
-//! order, among them one for every callback that a component ran. At any moment it gives a
+//! order. There is a record for every callback that a component ran. At any moment it gives a
 //! [`Summary`] (percentiles, written as `summary.json`) and a [`report`] (one HTML file with its
 //! plots in it; it needs no network and no script). A run that was cut short gives a valid summary
 //! and report of what was seen.
 //!
-//! Measuring tools share two types with it: [`Rank`] defines percentiles, and [`MachineFacts`]
-//! describes the machine.
+//! Measuring tools also use two types of this crate: [`Rank`] defines percentiles, and
+//! [`MachineFacts`] describes the machine.
 //!
 //! Not here: taking records (crates `driveline` and `driveline-runtime`) and showing them live (the
 //! command-line tool).

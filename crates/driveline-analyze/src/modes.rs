@@ -15,7 +15,7 @@ pub struct ModeSwitch {
     pub from: Option<String>,
     /// The mode that was requested.
     pub requested: String,
-    /// The mode that was entered; `None` if the request was refused, or the run ended before.
+    /// The mode that was entered; `None` if the request was refused, or if the run ended first.
     pub entered: Option<String>,
     /// Source of the request, for people.
     pub cause: String,

@@ -11,7 +11,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
-    /// A component held as many samples of an input as permitted and received no others.
+    /// A component held as many samples of an input as permitted, so it received no further
+    /// samples.
     SamplesKept,
     /// A reliable input missed samples.
     ReliableLoss,
@@ -31,7 +32,7 @@ pub enum ProblemKind {
 pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
-    /// The component; of [`ProblemKind::ModuleSuspended`] the module or gateway.
+    /// The component; for [`ProblemKind::ModuleSuspended`], the module or gateway.
     pub stage: String,
     /// The topic, where it is about one.
     pub topic: Option<String>,
@@ -76,8 +77,8 @@ fn cut_off(work: &CutOff) -> Problem {
 }
 
 impl Collector {
-    /// Returns true if a component may lack samples that a component had not published when it was
-    /// cut off.
+    /// Returns true if a component may lack samples because a component upstream of it was cut off
+    /// before publishing them. True for a component that was itself cut off.
     #[must_use]
     pub fn lacks_what_was_cut_off(&self, stage: &str) -> bool {
         let reads = |reader: &StageFacts, of: &StageFacts| {
@@ -97,8 +98,8 @@ impl Collector {
     }
 }
 
-/// Returns true if a missing connection is a problem: not if the topic is marked `external`, nor if
-/// no sample was published before the run was interrupted.
+/// Returns true if a missing connection is a problem. It is none if the topic is marked `external`,
+/// or if no sample was published before the run was interrupted.
 fn counts(run: &Collector, edge: &Unconnected) -> bool {
     let external = run.facts.external.iter().any(|t| t.as_str() == edge.topic);
     let stage = run.facts.stages.iter().find(|s| s.name == edge.publisher);
@@ -154,8 +155,8 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
     }
 }
 
-/// Returns the reliable inputs that missed samples, except where their component held its samples,
-/// which is reported already.
+/// Returns the reliable inputs that missed samples. Skips inputs whose component held as many
+/// samples as permitted: [`ProblemKind::SamplesKept`] reports them.
 fn reliable_losses(run: &Collector) -> Vec<Problem> {
     let inputs = run.stages_in_order().into_iter().flat_map(|(stage, series)| {
         series.inputs.iter().map(move |(input, series)| (stage, input, series))
@@ -211,7 +212,7 @@ fn suspended(module: &str) -> Problem {
     }
 }
 
-/// From this duration on, in seconds, a run counts as long enough for each component to be called.
+/// Duration, in seconds, from which a run counts as long enough for each component to be called.
 const LONG_S: f64 = 3.0;
 
 fn never_called(run: &Collector) -> Vec<Problem> {
@@ -246,8 +247,9 @@ fn never_called(run: &Collector) -> Vec<Problem> {
     waits.filter(always).map(problem).collect()
 }
 
-/// Returns true if a component that was never called should have been: not if its missing input
-/// comes from outside of the run, nor if the run was interrupted before a sample could arrive.
+/// Returns true if a component that was never called should have been called. Returns false if its
+/// missing input comes from outside of the run, or if the run was interrupted before a sample could
+/// arrive.
 fn should_have_been_called(run: &Collector, stage: &StageFacts) -> bool {
     let series = |i: &InputFacts| run.stages.get(&stage.name).and_then(|s| s.inputs.get(&i.name));
     let silent: Vec<&InputFacts> =

@@ -179,7 +179,7 @@ fn what_waits_at_the_end_keeps_the_report_from_saying_that_all_was_worked_on() {
 
 #[test]
 fn an_interrupted_run_that_was_not_short_names_who_was_never_called() {
-    // It needs both inputs, and one of them is silent.
+    // The component `both` needs two inputs, and no sample comes on one of them.
     let with = |ran_s| {
         let mut run = run("interrupted");
         run.facts.stages.push(stage("both", &[("image", true), ("scene", true)], &[]));

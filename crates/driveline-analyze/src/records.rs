@@ -4,9 +4,9 @@
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Origin, SampleHeader, TopicId};
 
-/// Largest absolute value of an age, or of a part of one, that is accepted: 73 years. Clocks that
-/// were never set begin in 1970, and recordings are old; a larger value is damaged, and a sum of
-/// three such parts would exceed the range of an `i64`.
+/// Largest accepted absolute value of an age, or of a part of an age: 73 years. Ages of decades are
+/// possible, because clocks that were never set begin in 1970, and recordings may be old. A larger
+/// value is damaged, and a sum of three larger parts could exceed the range of an `i64`.
 const BELIEVED_NS: u64 = 1 << 61;
 
 /// One run of one component's callback.
@@ -16,17 +16,17 @@ pub struct StageRecord<'a> {
     pub stage: &'a str,
     /// Start of the callback.
     pub start: MonotonicNs,
-    /// Its end.
+    /// End of the callback.
     pub end: MonotonicNs,
     /// Part of the time from start to end that was spent on conversions that belong to this
     /// component's transmission.
     pub conversion_ns: u64,
-    /// Part of that time that was spent on encoding published samples, which belongs to the
-    /// transmission of the next component.
+    /// Part of the time from start to end that was spent on encoding published samples. It belongs
+    /// to the transmission of the next component.
     pub encoding_ns: u64,
-    /// True if it reported an error.
+    /// True if the callback reported an error.
     pub failed: bool,
-    /// Inputs that triggered it, and other inputs that it read.
+    /// Inputs that triggered the callback, and other inputs that it read.
     pub inputs: &'a [StageInput<'a>],
 }
 
@@ -47,8 +47,8 @@ pub struct StageInput<'a> {
     pub fresh: bool,
 }
 
-/// Age of the oldest contribution of one origin; its parts add up to it. All are within
-/// [`BELIEVED_NS`], and may be negative because of the clock error between hosts.
+/// Age of the oldest contribution of one origin, and the parts that add up to this age. All values
+/// are within [`BELIEVED_NS`], and may be negative because of the clock error between hosts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AgeSample {
     pub(crate) end: MonotonicNs,

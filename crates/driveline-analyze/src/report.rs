@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Report of a run: one HTML file that contains its plots, needs no network and runs no script.
 //!
-//! Plots are SVG drawn here. A script library would make each report 5 MB, and its page would
-//! depend on a browser's script engine for a still picture of a finished run. Pointing at a bar
-//! shows its numbers without one.
+//! Plots are SVG drawn here. A script library would make each report 5 MB large, and a still
+//! picture of a finished run would depend on the browser's script engine. Pointing at a bar shows
+//! its numbers without a script.
 
 mod chart;
 mod figures;
@@ -403,7 +403,8 @@ fn counter_table(stages: &[StageSummary]) -> Option<String> {
     })
 }
 
-/// Writes a section: its content, and below it an explanation; without content, no explanation.
+/// Writes a section: its content with the explanation `text` below it. Without content, the section
+/// has the sentence `otherwise` instead of both.
 fn section(page: &mut String, heading: &str, text: &str, content: Option<String>, otherwise: &str) {
     let content = match content {
         Some(content) if text.is_empty() => content,

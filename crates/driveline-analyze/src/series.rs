@@ -25,12 +25,13 @@ const POINTS: usize = 8_192;
 fn bucket(value: i64) -> i32 {
     let size = value.unsigned_abs();
     let octave = size.checked_ilog2().unwrap_or(0).saturating_sub(BITS);
-    // At most 54 octaves of 1024 buckets, and those below them.
+    // There are at most 54 octaves of 1024 buckets, and 1024 buckets below them: an `i32` is
+    // enough.
     let index = (octave << BITS) as i32 + (size >> octave) as i32;
     if value < 0 { -index } else { index }
 }
 
-/// Returns the one of sorted buckets that contains the sample at `rank`, counted from 0.
+/// Returns the bucket that contains the sample at `rank`, counted from 0. The buckets are sorted.
 fn ranked<'a, T>(
     buckets: impl Iterator<Item = &'a T>,
     count: impl Fn(&T) -> u64,
@@ -271,7 +272,7 @@ impl Ages {
 #[derive(Clone, Debug)]
 pub(crate) struct Spans {
     points: Vec<(MonotonicNs, i64, i64)>,
-    /// Number of values merged into each point; `filled` is that of the last point.
+    /// Number of values merged into each point; `filled` is the number merged into the last point.
     each: u64,
     filled: u64,
 }

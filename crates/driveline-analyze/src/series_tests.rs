@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory that does not grow, and percentiles that stay right.
+//! Tests that memory does not grow and that percentiles stay right.
 
 use super::*;
 use proptest::prelude::*;

@@ -48,8 +48,8 @@ pub struct Summary {
     pub problems: Vec<Problem>,
     /// Start of the run, in RFC 3339, if known.
     pub started: Option<String>,
-    /// From the first callback's start to the last one's end, in seconds; where no callback was
-    /// called, how long the modules ran.
+    /// Time from the start of the first callback to the end of the last one, in seconds. If no
+    /// callback was called, time that the modules ran.
     pub duration_s: f64,
     /// Machine of the run.
     pub machine: MachineFacts,
@@ -64,8 +64,8 @@ pub struct Summary {
     pub missed_by_triggers: u64,
     /// Samples that should have triggered a component and did not reach this host.
     pub lost_by_triggers: u64,
-    /// Samples that should have triggered a component and that it had not reported when its process
-    /// was killed or crashed. They are not counted as missed.
+    /// Samples that should have triggered a component, but that the component had not reported when
+    /// its process was killed or crashed. They are not counted as missed.
     pub unread_by_triggers: u64,
     /// Samples that should have triggered a component and could still be read at the end;
     /// `unread_by_triggers` included.
@@ -135,10 +135,10 @@ pub struct SubscriptionSummary {
     /// Publishers of other hosts for which the number of samples published after the newest
     /// received one is unknown.
     pub uncounted: u64,
-    /// Reason for one of them.
+    /// Reason why one of the publishers in `uncounted` is unknown.
     pub uncounted_reason: Option<Uncounted>,
-    /// Published samples that the component, whose process was killed or crashed, did not report; 0
-    /// if the process ended by itself.
+    /// Published samples that the component did not report, because its process was killed or
+    /// crashed; 0 if the process ended by itself.
     pub unread: u64,
     /// Reason why the number of unread samples is unknown; `None` if all are counted.
     pub unknown: Option<String>,
@@ -232,7 +232,7 @@ pub struct EndToEnd {
     pub newest_age_us: Quantiles,
     /// Mean parts; they add up to the mean age.
     pub mean: Split,
-    /// Parts of the sample that is the median; they add up to it.
+    /// Split of the median sample; its parts add up to the median age.
     pub p50: Split,
     /// Split of the 95th percentile's sample.
     pub p95: Split,
@@ -242,9 +242,9 @@ pub struct EndToEnd {
     pub max: Split,
     /// Communication ÷ computation.
     pub communication_to_computation: Option<Ratio>,
-    /// Distance that the vehicle travels in that time.
+    /// Distance that the vehicle travels during the age.
     pub reaction_distance: Option<ReactionDistance>,
-    /// Wait of the oldest data, if waiting is more than half of the mean age.
+    /// Longest wait of the oldest data, if waiting is more than half of the mean age.
     pub longest_wait: Option<Wait>,
 }
 
@@ -369,8 +369,8 @@ impl Summary {
         ends.into_iter().take(3).filter_map(|e| e.longest_wait.as_ref()).map(|w| w.text.as_str())
     }
 
-    /// Returns a sentence about samples that caused no call although their component was there;
-    /// `None` if there were none.
+    /// Returns a sentence about samples that caused no call although their component ran; `None` if
+    /// there were none.
     #[must_use]
     pub fn uncalled(&self) -> Option<String> {
         let counters = self.stages.iter().filter_map(|stage| stage.counters.as_ref());

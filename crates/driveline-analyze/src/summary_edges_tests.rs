@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tests of the longest wait behind an age, and of counts on edges whose ends have stopped.
+//! Tests of the longest wait in an age, and of counts on edges whose publisher or reader stopped.
 
 use super::*;
 
-/// camera → detector (slow) → tracker, triggered by the camera → fusion: what waits is the
-/// detector's result, for the tracker's next image.
+/// Graph: camera → detector (slow) → tracker → fusion. The camera triggers the tracker, so the
+/// detector's result waits for the tracker's next image.
 #[test]
 fn the_longest_wait_is_found_where_it_is_and_not_where_it_is_noticed() {
     let read =
@@ -33,9 +33,9 @@ fn the_longest_wait_is_found_where_it_is_and_not_where_it_is_noticed() {
             });
         };
         let image = published("image", i + 1, &[], at(0), at(0));
-        // Detected at 4 ms; the tracker has run before that.
+        // The first boxes come at 4 ms; the tracker's first call is before that.
         if boxes.is_none() {
-            // A call without boxes, which leads nowhere, is in no mean of theirs.
+            // A call without boxes does not count in the means of the boxes' ages and waits.
             add(
                 &mut run,
                 "tracker",
@@ -103,8 +103,8 @@ fn where_work_or_transport_dominates_no_wait_is_reported() {
     assert!(run.summary().end_to_end.iter().all(|e| e.longest_wait.is_none()));
 }
 
-/// camera → lane. Number published by the camera at the end, counters of lane, and true if its
-/// process was cut off.
+/// Returns a run of the graph camera → lane, with the number of samples that the camera published
+/// and the counters of lane. If `ended` is true, the run has ended.
 fn two_ends(published: u64, counters: InputCounters, ended: bool) -> Collector {
     let topic: TopicName = "image".parse().unwrap();
     let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };
@@ -163,7 +163,7 @@ fn a_program_outside_of_the_run_publishes_as_well() {
     let summary = two_ends(200, counters, true).summary();
     assert_eq!((summary.published["image"], summary.subscriptions[0].not_connected), (520, 0));
     assert!(!summary.subscriptions[0].checked, "more was counted than publishers of the run have");
-    // A process that is started again may get samples that a publisher keeps a second time.
+    // A restarted process may receive kept samples of a publisher a second time.
     for (transient_local, published) in [(false, 201), (true, 200)] {
         let mut run = two_ends(200, InputCounters { received: 200, ..Default::default() }, true);
         if transient_local {
@@ -200,7 +200,7 @@ fn counts_of_a_killed_publisher_prove_nothing() {
     assert!(!run.summary().subscriptions[0].checked);
 }
 
-/// The last counters of a killed process are up to a second old; its callbacks are not.
+/// The last counters of a killed process are up to a second old; its callback records are complete.
 #[test]
 fn the_account_of_a_killed_reader_closes_whatever_its_counters_know() {
     let image = || "image".parse::<TopicName>().unwrap().id();
@@ -214,7 +214,8 @@ fn the_account_of_a_killed_reader_closes_whatever_its_counters_know() {
     for counted in counters {
         for restarted in [false, true] {
             let mut run = two_ends(40, counted, true);
-            // Nine samples; before each of them but the first one, one or two are missing.
+            // Nine samples arrive; one or two samples are missing before each of them except the
+            // first.
             let mut sequence = 0;
             for n in 0..9 {
                 let missed = if n == 0 { 0 } else { 1 + n % 2 };

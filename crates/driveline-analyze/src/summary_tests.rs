@@ -65,8 +65,8 @@ fn published(
     header
 }
 
-/// As a gateway publishes it at `now` on a host where it seems to have been on the way for
-/// `transit` nanoseconds.
+/// Returns the header as a gateway republishes it at `now` on another host. By the clocks of the
+/// two hosts, the sample was in transit for `transit` nanoseconds, which may be negative.
 fn arrived(mut h: SampleHeader, transit: i64, now: u64) -> SampleHeader {
     let back = MonotonicNs(now).signed_since(h.publish_time) - transit;
     for o in h.origins.as_mut_slice() {
@@ -176,7 +176,7 @@ fn work_not_done_is_distinguished_from_superseded_samples() {
         );
     }
     let s = run.summary();
-    // Where the graph does not know the input, it counts as the worse of the two.
+    // An input that is not in the graph counts as a trigger, the worse case of the two.
     assert_eq!((s.missed_by_triggers, s.superseded), (13, 40));
     let told: Vec<_> = s
         .subscriptions
@@ -222,7 +222,7 @@ fn samples_unread_by_a_killed_process_are_reported() {
             ("fusion", "lanes", 0, 0, 0)
         ]
     );
-    // What is only read when something else triggers is no work.
+    // Unread samples of an input that does not trigger are no missing work.
     assert_eq!((s.unread_by_triggers, s.missed_by_triggers), (195, 1));
     let [note, of_lane] = s.notes.as_slice() else { panic!("{:?}", s.notes) };
     assert!(
@@ -231,7 +231,7 @@ fn samples_unread_by_a_killed_process_are_reported() {
         ),
         "{note}"
     );
-    // What it published in its last second it has not counted.
+    // The counters of lane do not include the samples that it published in its last second.
     assert!(
         of_lane.starts_with(
             "How many samples of 'lanes' were not read by fusion is not known: the process of lane"
@@ -256,8 +256,8 @@ fn counters_of_the_transport_have_the_last_word() {
     assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (40, 10));
 }
 
-/// `lane` is called with an image that was published at `at` milliseconds, after so many that it
-/// missed.
+/// Adds a call of `lane` with an image that was published at `at` milliseconds; `missed` images
+/// were missed before it.
 fn hears(run: &mut Collector, at: u64, sequence: u64, missed: u64) {
     let image = published("image", sequence, &[], at * MS, at * MS);
     let (start, end) = (MonotonicNs((at + 1) * MS), MonotonicNs((at + 2) * MS));
@@ -325,7 +325,7 @@ fn plans_that_a_timer_made_before_it_had_read_anything_make_it_no_source() {
         });
     }
     assert_eq!(run.summary().frames_published, 60);
-    // A camera with an input for its settings, which never come.
+    // A camera with an input for its settings; no settings ever come.
     let mut run = Collector::new(RunFacts {
         stages: vec![stage("camera", &[("in", "exposure")], &["image"])],
         ..RunFacts::default()
@@ -344,7 +344,7 @@ fn components_never_called_are_reported_with_their_silent_topics() {
     let before = waits(&run);
     assert!(before.iter().any(|w| w.starts_with("lane: ") && w.contains("image")), "{before:?}");
     assert!(!before.iter().any(|w| w.starts_with("camera")), "nothing triggers it: {before:?}");
-    // Something came, and did not trigger it.
+    // Samples came on `lanes`, but did not trigger `fusion`.
     let of_fusion =
         |run: &Collector| waits(run).into_iter().find(|w| w.starts_with("fusion")).unwrap();
     assert!(of_fusion(&run).contains("lanes"));
@@ -380,7 +380,7 @@ fn who_hangs_in_its_first_call_was_called() {
     run.take("m", &Record::Busy { call: place("lane", Call::Timer), for_ms: 1000 });
     assert_eq!(run.never_returned(), [("fusion", "on_trigger on sample 1 of 'lanes'")]);
     assert!(!waits(&run, "fusion") && waits(&run, "lane"), "a timer is no trigger");
-    // A process that is made to end says the same with its last words.
+    // The last record of a process that is forced to end gives the same information.
     let mut run = Collector::new(facts());
     run.take(
         "m",
@@ -496,7 +496,7 @@ fn what_no_clock_could_make_is_left_out_and_spoils_no_figure() {
     let (age, us) = (run.summary().along_the_way[0].age_us, |ns: i64| ns as f64 / 1e3);
     assert_eq!((age.n, age.min, age.p50, age.max), (4, us(1 - limit), us(1), us(limit)));
     assert_eq!(run.contradictions, 4);
-    // Parts that make the age only because they wrap.
+    // The parts add up to the age only because the sum wraps around.
     let mut split = seen(6);
     split
         .origins
@@ -582,7 +582,7 @@ fn conversions_are_transmission_and_not_processing() {
         encoding_ns,
         ..StageRecord::default()
     };
-    // Encoding is in the transmission of the receiver.
+    // The encoding time counts as transmission of the receiver.
     run.add(&StageRecord {
         inputs: &[input("image", "image", Arrival::Triggered, &image, 0)],
         ..call(3 * MS, 4 * MS)
@@ -594,7 +594,8 @@ fn conversions_are_transmission_and_not_processing() {
         Split { communication_us: 8000.0, computation_us: 4000.0, idle_us: 0.0 }
     );
 
-    // What was published during the call: at most the rest of the call was on its way.
+    // The sample was published during the call, so its transmission is at most the rest of the
+    // call.
     let late = published("image", 2, &[], 10 * MS, 10 * MS);
     run.add(&StageRecord {
         inputs: &[input("image", "image", Arrival::Read, &late, 0)],
@@ -669,8 +670,8 @@ fn a_stage_whose_output_is_not_read_is_a_sink_and_a_lone_camera_is_none() {
 }
 
 proptest! {
-    /// Over any chain and any waits, what the sink reports adds up, and equals the time from first
-    /// source to last end.
+    /// For any chain and any waits, the parts that the sink reports add up to the time from the
+    /// source time to the end of the last callback.
     #[test]
     fn split_adds_up_to_age(
         hops in prop::collection::vec(
@@ -717,8 +718,8 @@ proptest! {
         prop_assert_eq!(run.contradictions, 0);
     }
 
-    /// The same over hosts whose clocks are known badly, so that ways seem to take a negative time,
-    /// and data older than a host's clock.
+    /// The same across hosts with badly synchronized clocks, so that transits seem to take a
+    /// negative time; and with data older than a host's clock.
     #[test]
     fn ages_below_zero_are_figures(
         hops in prop::collection::vec(

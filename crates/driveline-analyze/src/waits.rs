@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds the place where the oldest data waited and the trigger it waited for, which is the reason
-//! for an age far above computation and transport.
+//! Finds the input at which the oldest data waited and the trigger for which it waited. This wait
+//! explains an age far above the time for computation and transport.
 
 use crate::collector::Collector;
 use crate::quantiles::round_us;
@@ -16,7 +16,7 @@ const MAX_STEPS: usize = 64;
 /// The longest wait of the oldest data on its way to the sink.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Wait {
-    /// The component for which it waited.
+    /// The component that read the data after the wait.
     pub stage: String,
     /// The input on which it waited.
     pub input: String,
@@ -62,7 +62,7 @@ pub(crate) fn longest(
             .max_by_key(|(_, c)| c.before_ns)
             .and_then(|(_, c)| run.publisher_of(c.topic));
         match upstream {
-            // The data has waited longer at an earlier stage.
+            // The data waited longer at an earlier stage.
             Some(publisher)
                 if i128::from(before) > i128::from(most.here_ns) && publisher != stage =>
             {

@@ -652,7 +652,7 @@ pub(crate) struct Graph {
     pub(crate) svg: Option<PathBuf>,
 }
 
-/// The command line, as typed. What is wrong with it ends the program.
+/// Parses the command line. Ends the program if the command line has an error.
 pub(crate) fn parse() -> Arguments {
     let words: Vec<OsString> = std::env::args_os().collect();
     Arguments::try_parse_from(&words).unwrap_or_else(|e| with_subcommands(e, &words).exit())
@@ -692,7 +692,7 @@ fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
         .collect();
     if !names.is_empty() {
         let tip = format!("`{path}` has: {}", names.join(", "));
-        // In place of the tip to write `--` before it.
+        // Replaces clap's tip to write `--` before the argument.
         e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     e

@@ -38,8 +38,8 @@ pub(crate) enum Decoded<'a> {
 }
 
 impl Decoder {
-    /// Creates a decoder for samples with this schema. Also returns the reason if they are shown as
-    /// bytes.
+    /// Creates a decoder for samples with this schema. Also returns the reason if the samples are
+    /// shown as bytes.
     pub(crate) fn of(schema: &Schema) -> (Self, Option<String>) {
         let broken = |why: String| (Self::Bytes, Some(why));
         match schema.kind {

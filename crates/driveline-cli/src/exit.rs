@@ -3,7 +3,7 @@
 
 pub(crate) const DONE: u8 = 0;
 pub(crate) const FAILED: u8 = 1;
-// 2 is clap's, for a wrong command line, and that of `bench` and `chaos`.
+// Code 2 means a wrong command line: clap returns it, and so do `bench` and `chaos`.
 pub(crate) const GRAPH: u8 = 3;
 pub(crate) const MODULE: u8 = 4;
 pub(crate) const KILLED: u8 = 5;

@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     told(ExitCode::from(code), &screen)
 }
 
-/// Returns the exit code, unless output was lost.
+/// Returns the exit code, or [`exit::FAILED`] instead of success if output was lost.
 fn told(code: ExitCode, screen: &Screen) -> ExitCode {
     match screen.loss() {
         Some(why) if code == ExitCode::SUCCESS => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A graph of rules alone, and what the command says of its gateway. What stands for the gateway is
-//! a script.
+//! A graph with only rules for ROS 2, and the output of the command about its gateway. A script
+//! stands in for the gateway.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 const BRIDGE: &str =
     "driveline: 1\nname: bridge\nros2: {topics: [{topic: /camera/image, direction: to_ros}]}\n";
-/// Says that it is there, and ends with its launcher.
+/// Stand-in for the gateway: it reports that it is ready, and ends with its launcher.
 const GATEWAY: &str =
     "#!/bin/sh\nread -r config\necho '{\"record\":\"ready\"}' >&0\ncat > /dev/null\n";
 
@@ -37,8 +37,8 @@ fn command(dir: &Path, arguments: &[&str]) -> Command {
 fn it_is_valid_runs_until_it_is_interrupted_and_needs_no_host() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("g.yaml"), BRIDGE).unwrap();
-    // Written by another process: a program that this one holds open cannot be started by a process
-    // forked meanwhile.
+    // Another process writes the script: a file that this process holds open for writing cannot be
+    // started, and a process that is forked meanwhile would hold it open, too.
     let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
     let mut write = Command::new("sh")
         .args(write)

@@ -38,7 +38,7 @@ impl Domain {
             .unwrap()
     }
 
-    /// A publisher that keeps what it has published for those who come late.
+    /// Creates a publisher that keeps published samples for late subscribers.
     fn keeping(&self, topic: &str, schema: Schema) -> Publisher {
         let mut config = PublisherConfig::new(
             topic.parse().unwrap(),
@@ -120,7 +120,8 @@ impl Running {
         kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
     }
 
-    /// Exit code, and what it still had to say on standard error.
+    /// Waits for the end of the command. Returns its exit code, and the remaining text on standard
+    /// error.
     fn end(mut self) -> (Option<i32>, String) {
         let mut err = String::new();
         self.err.read_to_string(&mut err).unwrap();
@@ -217,7 +218,7 @@ fn samples_of_an_unknown_type_are_printed() {
             "{line}"
         );
     }
-    // A process that only looks leaves no trace.
+    // An observer that has ended leaves no trace.
     eventually(|| publisher.matched() == 0);
 }
 
@@ -525,7 +526,8 @@ fn samples_that_stay_inside_their_process_are_counted() {
     let text = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed \
          inside process test only, as no other process subscribed\n";
     assert!(out.contains(text), "{out}");
-    // Another process subscribes now: this sample is written, and the number goes on.
+    // Another process subscribes now, so this sample is written into shared memory; the sequence
+    // numbers continue.
     publish(&mut publisher, &[8, 1]);
     let out = domain.run(&["topic", "info", "tracks"]).1;
     assert!(
@@ -612,8 +614,8 @@ fn without_a_reader_it_ends_also_if_nothing_comes() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// A pipe that no process empties: it is no reason to ignore Ctrl-C, and it holds no memory of the
-/// publisher.
+/// No process empties the pipe of the output. The command still obeys Ctrl-C, and holds no memory
+/// of the publisher.
 #[test]
 fn a_stopped_reader_delays_no_other() {
     let domain = Domain::new();

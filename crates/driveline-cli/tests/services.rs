@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Output of the command once it shows all the words: ends are matched a moment after they are
-/// made.
+/// Repeats the command until its output has all the words, and returns that output: ends are
+/// matched a moment after they are made.
 fn asked(domain: &Path, arguments: &[&str], words: &[&str]) -> String {
     let start = Instant::now();
     loop {

@@ -127,7 +127,8 @@ impl Collector {
     }
 
     fn take_callback(&mut self, call: &CallbackAccount) {
-        // A module can send any time; one in the future could make the run last for centuries.
+        // A module can send any timestamp; a timestamp in the future could make the run last for
+        // centuries.
         let now = MonotonicNs::now().0;
         if call.start_ns > now
             || call.end_ns > now

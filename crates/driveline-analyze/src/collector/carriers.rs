@@ -11,8 +11,8 @@ use driveline_types::{MonotonicNs, TopicId};
 const MAX_CARRIERS: usize = 512;
 
 impl StageSeries {
-    /// Notes, for each origin, which input brought the oldest data. Of equally old ones it is the
-    /// first, as in lineages.
+    /// Notes, for each origin, which input brought the oldest data. Among inputs with equally old
+    /// data, the first one counts, as in lineages.
     pub(crate) fn note_carriers(&mut self, record: &StageRecord<'_>) {
         let mut oldest: Vec<(TopicId, MonotonicNs, i64, &StageInput<'_>)> = Vec::with_capacity(4);
         for input in record.inputs {

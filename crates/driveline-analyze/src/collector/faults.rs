@@ -39,7 +39,8 @@ impl Collector {
         let read = |topic: TopicId| {
             self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic.id() == topic))
         };
-        // A sample does not name its publisher.
+        // A sample does not name its publisher, so the first new sample on a shared topic is
+        // unknown.
         let shared = |topic: TopicId| {
             let mut others = self.facts.stages.iter().filter(|s| !components.contains(&s.name));
             others.any(|s| s.outputs.iter().any(|o| o.id() == topic))

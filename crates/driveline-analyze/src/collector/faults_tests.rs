@@ -77,7 +77,7 @@ fn a_fault_has_its_time_its_recovery_and_its_cost_at_each_input() {
     );
     run.process_started(&lane, MonotonicNs(270_000_000));
     run.recovered("perception", 80.0);
-    // Published before the end, read after it.
+    // This sample was published before the module's end and read after it.
     call(&mut run, "plan", "lanes", 8, 199);
     assert_eq!(run.summary().faults[0].first_sample_after_ms, None);
     call(&mut run, "lane", "image", 12, 300);
@@ -150,7 +150,7 @@ fn counters_of_a_restarted_process_count_on_top() {
     run.process_started(&lane, MonotonicNs(1));
     run.take("perception", &counters(10, 2));
     run.take("perception", &published(9));
-    // Newer than the last counters, which come once a second.
+    // This call's sequence number is newer than the last counters, which come once a second.
     call(&mut run, "plan", "lanes", 12, 100);
     run.process_started(&lane, MonotonicNs(200_000_000));
     call(&mut run, "plan", "lanes", 13, 150);

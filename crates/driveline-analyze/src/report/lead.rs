@@ -53,8 +53,8 @@ pub(super) fn answer(s: &Summary) -> String {
     let text = match slowest(s) {
         None => "No component has finished with data that descends from a sensor.".to_owned(),
         Some(e) => {
-            // Uses means, because they add up, and the waits of the one sample at the median are
-            // random.
+            // Uses means, because the means of the parts add up. The median is a single sample, and
+            // its waits are random.
             let mut parts = [
                 ("computation", e.mean.computation_us),
                 ("waiting", e.mean.idle_us),
@@ -78,7 +78,7 @@ pub(super) fn answer(s: &Summary) -> String {
     format!("<p class=question>{question}</p><p class=answer>{text}{}</p>", missed(s))
 }
 
-/// Returns sentences on samples that were not worked on, with the component that missed most.
+/// Returns sentences on samples that were not processed, with the component that missed most.
 fn missed(s: &Summary) -> String {
     let triggers = || s.subscriptions.iter().filter(|x| x.triggers);
     let lost = |x: &SubscriptionSummary| x.missed.saturating_add(x.lost_on_the_way);

@@ -129,7 +129,7 @@ fn pipeline(frames: u64) -> Collector {
     run
 }
 
-/// Elements that are closed by a tag of their own, and not by the one after them.
+/// Elements that need a closing tag. HTML closes some others implicitly at the next tag.
 const CLOSED: [&str; 12] = [
     "html", "head", "body", "main", "section", "div", "table", "svg", "figure", "title", "ul", "p",
 ];
@@ -157,8 +157,8 @@ fn a_run_gives_a_page_with_every_plot_and_no_way_out() {
     let summary = run.summary();
     let page = render(&run, &summary);
     check_page(&page);
-    // Five histograms, distribution, age over time, missed over time; and the split, whose words
-    // are text of the page.
+    // Eight SVG pictures: five histograms, the distribution, the age over time and the missed
+    // samples over time. The split of the age is HTML (`class="bars"`), not SVG.
     assert_eq!((page.matches("<svg").count(), page.matches("class=\"bars\"").count()), (8, 1));
     let rows: Vec<&str> = page.split("<li class=\"row").skip(1).collect();
     for row in &rows {
@@ -173,7 +173,7 @@ fn a_run_gives_a_page_with_every_plot_and_no_way_out() {
     assert!(page.contains("classical &lt;edges&gt; &amp; symmetry"));
     assert!(page.contains("image → fusion"));
     assert!(page.contains("detector.image"));
-    // Answer and tile have it of all samples.
+    // The answer and the tile show the mean over all samples.
     let mean = summary
         .end_to_end
         .iter()
@@ -316,7 +316,7 @@ fn the_answer_comes_first_and_remarks_after_the_picture() {
         at("<h2>Components</h2>"),
     ];
     assert!(order.is_sorted(), "{order:?}");
-    // Of three ends it is the slowest that decides.
+    // The slowest of the three sinks decides the answer.
     let end = summary.end_to_end.iter().find(|e| e.stage == "detector").unwrap();
     assert!(summary.end_to_end.iter().all(|e| e.age_us.p50 <= end.age_us.p50));
     let sentence = format!(
@@ -325,10 +325,11 @@ fn the_answer_comes_first_and_remarks_after_the_picture() {
         end.age_us.n
     );
     assert!(page.contains(&sentence), "{sentence}");
-    // The detector is slower than the camera, and no other stage is.
+    // Only the detector is slower than the camera, so all missed samples are missed by the
+    // detector.
     let missed = format!("{} of them at detector.", grouped(summary.missed_by_triggers as f64));
     assert!(summary.missed_by_triggers > 0 && page.contains(&missed), "{missed}");
-    // What ran takes nothing away from the figures; what is missing in them does.
+    // A note becomes a boxed notice only if it limits the figures, for example missing callbacks.
     assert!(!page.contains("class=notice"));
     run.facts_mut().notes.push("3 callbacks are missing".into());
     let page = render(&run, &run.summary());

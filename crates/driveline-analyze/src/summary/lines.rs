@@ -75,7 +75,7 @@ impl Summary {
     }
 
     /// Returns `deadlines missed: 1208 by output fast.out (topic 'x/tick')`, with the few ports
-    /// that missed most; `None` if none did.
+    /// that missed most deadlines; `None` if no port missed any.
     #[must_use]
     pub fn missed_deadlines(&self) -> Option<String> {
         let port = |d: &DeadlineSummary| {

@@ -165,7 +165,7 @@ pub(crate) enum WorkloadKind {
 
 fn module_user(text: &str) -> Result<(String, u32), String> {
     let (name, user) = text.split_once('=').ok_or("write NAME=UID, such as lane=65532")?;
-    // It becomes a directory.
+    // The module's name becomes a directory.
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return Err(format!("{name:?} is no name of a module"));
     }
@@ -173,7 +173,7 @@ fn module_user(text: &str) -> Result<(String, u32), String> {
     Ok((name.to_owned(), user))
 }
 
-/// A target of CMake, which becomes part of a command line.
+/// Checks the name of a CMake target, which becomes part of a command line.
 fn library_name(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.+".contains(c);
     if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {

@@ -77,8 +77,8 @@ impl Runs {
         self.0.iter().flat_map(|run| &run.processes)
     }
 
-    /// Returns the reason why this end of the topic is not seen, for each module of the runs that
-    /// has such an end.
+    /// Returns the reasons why this end of the topic is not seen: one for each module of the runs
+    /// that should have such an end.
     pub(super) fn why(&self, topic: &str, end: End) -> Option<String> {
         let one = |module: &ProcessStatus| {
             let topic = module.topics.iter().find(|t| t.name == topic && end.is_of(t))?;
@@ -121,7 +121,7 @@ impl Runs {
     }
 }
 
-/// Returns the reason why a module does not answer, as the end of a sentence.
+/// Returns the reason why a module does not answer, as the last part of a sentence.
 fn trouble(module: &ProcessStatus) -> Option<String> {
     if module.suspended {
         let pid = module.pid.unwrap_or_default();

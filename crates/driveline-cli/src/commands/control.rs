@@ -271,7 +271,7 @@ fn is_named(name: &str, graph: &str, id: &str) -> bool {
     name == graph || name.len() >= FEWEST_DIGITS && id.starts_with(name)
 }
 
-/// Lists other domains that contain a run, as the end of a sentence.
+/// Lists other domains that contain a run, as the last part of a sentence.
 fn elsewhere(place: &DomainPlace) -> String {
     let DomainPlace::Named(own) = place else { return String::new() };
     let others = domain::all().into_iter().filter(|(name, _)| name != own);

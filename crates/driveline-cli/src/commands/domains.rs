@@ -56,7 +56,8 @@ impl DomainPlace {
         self.look_on_where(std::env::var_os(NAME_VARIABLE).is_some_and(|v| !v.is_empty()))
     }
 
-    /// `named`: the environment names a domain, which tools look at then, whatever a graph says.
+    /// `named`: true if the environment names a domain. Tools then inspect that domain, whatever
+    /// domain a graph names.
     fn look_on_where(&self, named: bool) -> String {
         match self {
             Self::Named(name) if name == DEFAULT && !named => "driveline topic list".to_owned(),
@@ -65,7 +66,7 @@ impl DomainPlace {
         }
     }
 
-    /// As [`Self::closing`], with a hint at other users' domains where nothing was found.
+    /// As [`Self::closing`], with a hint at other users' domains if nothing was found.
     pub(super) fn closing_here(
         &self,
         what: &str,

@@ -124,7 +124,7 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
             }
         }
         if !any {
-            // Only now: all samples of departed publishers are printed.
+            // Reported only now, after all samples of the departed publisher are printed.
             if let Some((node, pid)) =
                 audience.left.take_if(|_| subscriptions.iter().all(|s| s.matched() == 0))
             {

@@ -74,7 +74,7 @@ fn list(
             }
             _ => None,
         };
-        // A gateway that has just started has carried no samples before.
+        // A gateway without an earlier report has just started; it had carried no samples before.
         before.iter().find_map(same).unwrap_or_else(|| Report {
             at_ns: report.at_ns.saturating_sub(1),
             ..Report::default()
@@ -542,7 +542,7 @@ mod tests {
             let rows = rows("lanes", report, &Report::default()).into_iter();
             rows.map(|row| format!("{}: {}", row[1], row[2])).collect()
         };
-        // A cable is cut.
+        // The cable to the host `roof` is cut.
         let edges = vec![edge("roof.01", true), edge("trunk.01", true), edge("bonnet.01", false)];
         let inlets = vec![
             inlet("roof.01", RemotePublisherState::HostGone),
@@ -558,7 +558,7 @@ mod tests {
             "← trunk: carried",
         ];
         assert_eq!(ways(&report), gone);
-        // That host's gateway was started again.
+        // The gateway of the host `roof` was started again.
         report.hosts.push(host("roof.02", true));
         report.edges = vec![edge("roof.01", true), edge("roof.02", false)];
         report.inlets = vec![

@@ -73,7 +73,7 @@ impl Hung {
                 };
                 self.calls.insert(call.component.clone(), long);
             }
-            // It has come back.
+            // The call has returned.
             Record::Callback(ended) => {
                 self.calls.remove(&ended.component);
                 self.refused.remove(&ended.component);

@@ -165,7 +165,9 @@ fn topics(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
     topics
 }
 
-/// A tool may have a subscription for each kind of publisher: unmatched ones have no meaning.
+/// Returns true if lists leave out this subscription of a tool. A tool may subscribe once for each
+/// kind of publisher; unmatched subscriptions then have no meaning, except the first if none is
+/// matched.
 fn is_spare(participant: &ParticipantInfo, s: &SubscriptionInfo) -> bool {
     let mut others = participant.subscriptions.iter().filter(|o| o.observer && o.topic == s.topic);
     s.observer && s.matches.is_empty() && others.any(|o| !o.matches.is_empty() || o.id < s.id)

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const HEAD: &str = "1";
 /// Style of the heads of columns: faint.
 pub(super) const COLUMN_HEADS: &str = "2";
-/// No style; marks a fact, which a short screen leaves out.
+/// No style. Marks a line with a fact, which is left out if the screen has too few rows.
 const FACT: &str = "0";
 const HUNG: &str = "1;31";
 /// A component that calls for attention.
@@ -44,10 +44,10 @@ impl Line {
 
 pub(crate) struct Live {
     table: bool,
-    /// Zero shows nothing.
+    /// Interval between updates; zero shows nothing.
     every: Duration,
     next: Instant,
-    /// Lines of the table that are on the screen now.
+    /// Number of lines of the table that are on the screen now.
     shown: usize,
     lines: Vec<Line>,
     began: Option<Instant>,

@@ -103,8 +103,8 @@ impl Activity {
         (!why.is_empty()).then(|| why.join(", "))
     }
 
-    /// Compares two components; the worse is less. Failures count first, then missed samples,
-    /// missed deadlines, silence, change and slowness.
+    /// Compares two components so that the worse one is sorted first. Failures count first, then
+    /// missed samples, missed deadlines, silence, change and slowness.
     fn compare(&self, other: &Self) -> Ordering {
         let counts = |a: &Self| (a.failed, a.missed, a.late, a.silent);
         let change = |a: &Self| a.changed.map_or(0.0, Change::factor);

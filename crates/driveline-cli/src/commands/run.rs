@@ -93,7 +93,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         screen.print_error(&diagnostics.render(screen.errors()));
     }
     let Some(mut graph) = graph else { return Ok(exit::GRAPH) };
-    // A run of gateways only needs no host.
+    // A run that has only gateways needs no host.
     let host = if graph.modules.is_empty() {
         host.unwrap_or_default()
     } else {
@@ -143,7 +143,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         None => DomainPlace::of(Some(domain_name))?,
     };
     let names: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();
-    // Before this run itself is listed in the domain.
+    // Checked before the domain lists this run itself.
     let other_runs = other_runs::with_topics_of(&graph, &domain_dir);
     for text in &other_runs {
         screen.print_error(&format!("warning: {text}\n"));
@@ -233,7 +233,8 @@ fn writable(directory: &Path) -> Result<(), String> {
         .map_err(|e| format!("--report {shown}: no files can be made there: {e}"))
 }
 
-/// Returns the end of a run for programs. `read`: its output still has a reader.
+/// Returns how a run ended, in a form for programs. `read`: true if the output of this command
+/// still has a reader.
 fn ended(outcome: &Outcome, read: bool) -> Ended {
     let killed = killed(outcome).map(|text| format!("; {text}")).unwrap_or_default();
     let plain = |reason, ok, text: String| Ended {
@@ -493,7 +494,7 @@ impl<'a> Show<'a> {
         self.say(&format!("{place}; its topics: {}", place.look_on()));
     }
 
-    /// A run of gateways only has no figures; `driveline gateway list` shows theirs.
+    /// A run that has only gateways has no figures; `driveline gateway list` shows theirs.
     fn has_figures(&self) -> bool {
         !self.modules.is_empty()
     }
@@ -601,13 +602,13 @@ impl<'a> Show<'a> {
             ));
             let settings = summary.modules.iter().flat_map(ModuleFacts::setting_lines);
             settings.for_each(|line| self.print_wrapped(&line, columns));
-            // Components that were never called have lines of their own, even if that was to be
-            // expected.
+            // Components that were never called have lines of their own, even if this is no
+            // problem.
             let problems = summary.problems.iter().filter(|f| f.kind != ProblemKind::NeverCalled);
             problems
                 .take(MAX_PROBLEMS)
                 .for_each(|problem| self.print_wrapped(&problem.to_string(), columns));
-            // If a module died, that is the reason: components that were not called are not listed.
+            // If a module died, this is why components were not called, so they are not listed.
             let waited = if matches!(outcome.end, End::Finished { .. } | End::Interrupted) {
                 self.collector.never_triggered()
             } else {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Completion scripts, in the shells that they are for.
+//! Completion scripts, run in their shells.
 
 use crate::fixture::{Fixture, GRAPH};
 use crate::skipped::skipped;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Completes a command line in a shell, with the script that the command prints. In place of what a
-/// shell has only at a terminal, functions print what they are given.
+/// Completes a command line in a shell, with the script that the command prints. Some functions of
+/// the shell exist only at a terminal; the test replaces them by functions that print their
+/// arguments.
 fn completed(f: &Fixture, shell: &str, prepare: &str, call: &str) -> Option<String> {
     std::fs::write(f.path("script"), f.run(&["completion", shell]).1).unwrap();
     let directory = Path::new(env!("CARGO_BIN_EXE_driveline")).parent().unwrap().display();

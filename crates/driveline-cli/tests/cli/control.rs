@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// A run without an end.
+/// Starts a run that does not end by itself.
 fn start(f: &Fixture, graph: &str, more: &[&str]) -> Background {
     let mut command = f.command(&[&["run", graph, "--set", "counter.limit=0"], more].concat());
     Background(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
@@ -40,7 +40,7 @@ fn left(f: &Fixture) -> Vec<String> {
 fn a_run_is_shown_is_healthy_and_ends_in_good_order_when_it_is_stopped() {
     let f = Fixture::new(GRAPH);
     let mut run = start(&f, "g.yaml", &["--report", "out"]);
-    // Also waits for a run that is not there yet.
+    // `health --wait` also waits for a run that does not exist yet.
     ready(&f);
     let (code, out, err) = f.run(&["status"]);
     assert_eq!((code, err.as_str()), (0, ""));
@@ -66,7 +66,7 @@ fn a_run_is_shown_is_healthy_and_ends_in_good_order_when_it_is_stopped() {
         "{out}{err}"
     );
     assert_eq!(f.json(&["health", "--json"])["ready"], true);
-    // For the Tab key, without a graph file.
+    // Completion gets these names from the run, without a graph file.
     assert_eq!(f.run(&["complete", "modules"]).1, "rest\nsource\n");
     assert!(f.run(&["complete", "parameters"]).1.contains("counter.limit\n"));
     // A process that is too busy to answer at once is not in the first answer.
@@ -275,7 +275,7 @@ fn a_client_that_sends_half_a_line_does_not_disturb_a_run() {
         (0..17).map(|_| UnixStream::connect(f.path("domain").join(&name)).unwrap()).collect();
     clients.iter().for_each(|mut client| drop(client.write_all(b"{\"verb\":")));
     ready(&f);
-    // No tool takes it for something of its own.
+    // Tools do not mistake the control socket for a node: the list has only the nodes of the run.
     assert_eq!(f.json(&["node", "list", "--json"]).as_array().unwrap().len(), 3);
     assert_eq!(f.run(&["stop"]).0, 0);
     assert_eq!(run.0.wait().unwrap().code(), Some(0));

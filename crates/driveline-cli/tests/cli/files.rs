@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Graphs, libraries and the command line itself: what needs no run.
+//! Commands about graphs and libraries, and the command line itself: tests that need no run.
 
 use crate::fixture::{Fixture, GRAPH};
 use serde_json::Value;
@@ -231,7 +231,7 @@ fn completion_help_and_mistakes_on_the_command_line() {
     let (code, _, err) = f.run(&["run", "none.yaml"]);
     assert_eq!(code, 3);
     assert!(err.contains("cannot read none.yaml"), "{err}");
-    // What is wrong with the graph is said before what is missing to run it.
+    // Errors in the graph are reported before a missing host.
     let without_host = |graph: &str| {
         let Output { status, stderr, .. } =
             f.command(&["run", graph]).env("DRIVELINE_HOST", "/nowhere/host").output().unwrap();
@@ -254,12 +254,12 @@ fn completion_help_and_mistakes_on_the_command_line() {
     );
 }
 
-/// A copy of the command in a directory of its own, with a program of this text next to it.
+/// Copies the command into a directory of its own, next to a program with this name and text.
 fn with_program(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let command = dir.path().join("driveline");
-    // Another process writes the files: a child of another test may still hold open what this one
-    // has written, which then cannot be started.
+    // Another process writes the files: a child of another test may inherit a file that this
+    // process has open for writing, and such a file cannot be started.
     let mut copy = std::process::Command::new("cp");
     let done = copy.arg(env!("CARGO_BIN_EXE_driveline")).arg(&command).status().unwrap();
     assert!(done.success());
@@ -302,7 +302,7 @@ fn a_missing_bench_program_is_reported_with_the_command_to_build_it() {
     assert!(err.contains("driveline-bench") && err.contains("`make lab`"), "{err}");
     let help = outcome(std::process::Command::new(&command).arg("--help")).1;
     assert!(help.contains("\n  bench ") && !help.contains("bench-peer"), "{help}");
-    // Completion goes without.
+    // Completion works without that program.
     let mut completion = std::process::Command::new(&command);
     let ended = outcome(completion.args(["completion", "bash"]).env("PATH", dir.path()));
     assert!(ended.0 == 0 && ended.1.contains("driveline"), "{ended:?}");

@@ -54,8 +54,8 @@ impl Fixture {
         )
     }
 
-    /// Asks what runs, until all of these words are in the answer: who is too busy to answer at
-    /// once is not in the first one.
+    /// Repeats a command until all of these words are in its output: a process that is too busy to
+    /// answer at once is missing in the first output.
     pub(crate) fn asked(&self, arguments: &[&str], words: &[&str]) -> (i32, String, String) {
         let end = Instant::now() + Duration::from_secs(60);
         loop {

@@ -15,7 +15,7 @@ pub(crate) fn start(f: &Fixture, more: &[&str]) -> Background {
     Background(run)
 }
 
-/// The health of a component, once it is as wanted.
+/// Returns the health of a component as soon as `wanted` accepts it.
 fn component(f: &Fixture, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -47,7 +47,8 @@ fn components_executors_and_rates_of_topics_are_shown() {
     let end = &counter["outputs"][0];
     assert_eq!((&end["topic"], &end["min_hz"]), (&"a".into(), &1.0.into()));
     assert!(end["rate_hz"].as_f64().unwrap() > 0.0 && end["samples"].as_u64().unwrap() > 0);
-    // The launcher's judge has its own window; its fault has the component's name.
+    // The launcher checks rates over a window of its own, so its fault of the component may come
+    // later than the state.
     let relay = component(&f, "relay", |c| {
         c["outputs"][0]["state"] == "fast" && !c["last_fault"].is_null()
     });

@@ -7,8 +7,9 @@ use std::fmt::Write;
 
 const MODULES: usize = 25;
 
-/// Modules of ten components: a counter, eight relays in a row, and one that reads the counter of
-/// the module before. Queues are longer than what is published.
+/// Returns a graph of modules with ten components each: a counter, eight relays in a row, and one
+/// component that reads the counter of the previous module. Queues have room for all published
+/// samples.
 fn graph() -> String {
     let (mut topics, mut modules) = (String::new(), String::new());
     let relay = |topic: &str| format!("library: lib, class: Relay, inputs: {{in: {topic}}}");

@@ -45,7 +45,7 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
     assert!(out.contains("mode 'quiet' for "), "{out}");
     assert_eq!(f.json(&["mode", "--json"])["current"], "quiet");
 
-    // The value in effect, and the mode that set it.
+    // The list shows the value in effect, and the mode that set it.
     let (_, out, _) = f.asked(&["param", "list"], &["mode quiet"]);
     let line = |name: &str| out.lines().find(|l| l.starts_with(name)).unwrap_or_default();
     let words: Vec<_> = line("printer.mark").split_whitespace().collect();
@@ -95,8 +95,8 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
         "{modes:?}"
     );
     assert!(summary["inactive"].as_u64().unwrap() > 0);
-    // The account closes, also over the times in which the component was inactive. Its publisher
-    // ends with it.
+    // The account of the component closes, including the times in which it was inactive. Its
+    // publisher ends together with it.
     let subscriptions = summary["subscriptions"].as_array().unwrap();
     let printer = subscriptions.iter().find(|s| s["stage"] == "printer").unwrap();
     assert!(printer["inactive"].as_u64().unwrap() > 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs, what is seen of them from outside, and how they end.
+//! Runs: their output, what other commands show of them, and their end.
 
 use crate::fixture::{Background, Fixture, GRAPH, host};
 use driveline::{Context, ContextOptions, PublisherOptions, Reach};
@@ -24,8 +24,8 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
             "counter.limit=30",
         ])
     };
-    // A module that gets no processor for 0.3 s at the end of a run is taken to have done all it
-    // had to.
+    // If a module gets no processor for 0.3 s at the end of a run, the launcher considers its work
+    // done. So the run is repeated until all numbers are printed.
     let of_all = |(_, out, _): &(i32, String, String)| out.contains("printer got 30\n");
     let (code, out, err) = (0..4).map(|_| run()).find(of_all).unwrap_or_else(run);
     assert_eq!(code, 0, "{out}{err}");
@@ -133,7 +133,7 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_reported_at_the_end() {
     );
 }
 
-/// A host that prints before it runs a module, as a component may.
+/// The host of this test prints before it runs a module, as a component may do.
 #[test]
 fn what_modules_print_cannot_turn_the_direction_of_a_line() {
     let f = Fixture::new(GRAPH);
@@ -232,7 +232,7 @@ fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_b
     }
 }
 
-/// The components' own lines against the account: three counts that nothing else compares.
+/// Compares the components' own lines with three counts of the account, which no other test does.
 #[test]
 fn counts_of_both_ends_are_what_the_components_print() {
     for (reach, depth) in [("host", 64), ("host", 2), ("process", 2)] {
@@ -255,14 +255,14 @@ fn counts_of_both_ends_are_what_the_components_print() {
         };
         let n = |stage: &str, key: &str| of(stage, key).as_u64().unwrap();
         let what = format!("{reach}, depth {depth}: {inputs:?}");
-        // Each call of the relay publishes a number, which the printer has time for.
+        // Each call of the relay publishes a number, and the printer has time for all of them.
         assert_eq!(
             (n("relay", "received"), n("printer", "received")),
             (printed, printed),
             "{what}"
         );
         assert_eq!(n("relay", "missed") + n("relay", "not_read"), 60 - printed, "{what}");
-        // Inside one process, one thread runs them in turn.
+        // Inside one process, one thread runs the components in turn, so the relay misses nothing.
         assert_eq!(n("relay", "missed") > 0, (reach, depth) == ("host", 2), "{what}");
         for stage in ["relay", "printer"] {
             assert_eq!(
@@ -347,7 +347,7 @@ fn another_run_that_uses_the_same_topics_is_named() {
     child.0.wait().unwrap();
 }
 
-/// As a terminal does, which signals the whole process group.
+/// Sends the signal to the whole process group, as a terminal does.
 #[test]
 fn ctrl_c_at_each_step_of_a_start_ends_the_run_as_asked() {
     let steps = ["the domain in ", "'source' started", "'rest' started", "printer is ready"];
@@ -368,7 +368,7 @@ fn ctrl_c_at_each_step_of_a_start_ends_the_run_as_asked() {
     }
 }
 
-/// The signal also ends the process that looks into a library.
+/// The signal also ends the process that describes a library.
 #[test]
 fn ctrl_c_while_the_graph_is_checked_ends_the_run_as_asked() {
     let f = Fixture::new(GRAPH);
@@ -463,7 +463,7 @@ fn a_connection_that_never_existed_is_named_and_ends_the_run_with_exit_code_6() 
 #[test]
 fn runs_share_the_directory_of_a_group_which_only_members_can_enter() {
     use std::os::unix::fs::MetadataExt;
-    // Root may give a directory to any group, and has none of its own that graphs may name.
+    // Root may give a directory to any group, but graphs must not name root's own group.
     let group = match rustix::process::getegid().as_raw() {
         0 => 4000,
         group => group,
@@ -636,7 +636,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     );
     assert!(err.contains(&other), "{err}");
 
-    // What is suspended does not vanish.
+    // A suspended module does not vanish from the list.
     let rest = nodes.as_array().unwrap().iter().find(|n| n["node"] == "relay").unwrap()["pid"]
         .as_i64()
         .unwrap();
@@ -780,7 +780,7 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     );
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(lines.by_ref().any(|l| l.contains("stopping")));
-    // time: a signal that comes sooner is the same one; later is as well
+    // time: a second signal that comes sooner counts as the first one; a later one is fine
     std::thread::sleep(Duration::from_millis(600));
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let errors = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
@@ -835,7 +835,7 @@ fn a_component_that_hangs_in_its_first_call_was_called_and_did_not_return() {
     assert!(!out.contains("relay was never called"), "{out}");
 }
 
-/// A run without an end in good order, whose report is written: how it ended.
+/// Checks the report of a run that does not end by itself, and returns its summary.
 fn ended(f: &Fixture) -> Value {
     assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("</html>"));
     let summary: Value =
@@ -851,7 +851,7 @@ fn without_a_reader_a_run_ends_in_good_order() {
     let mut command = f.command(&["run", "g.yaml", "--report", "out", "--set", "counter.limit=0"]);
     let mut child =
         Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    // As `| head` does.
+    // Closes the output after some lines, as `| head` does.
     let out = BufReader::new(child.0.stdout.take().unwrap());
     assert!(out.lines().map(Result::unwrap).any(|l| l.contains("printer got 3")));
     let mut err = String::new();
@@ -898,9 +898,10 @@ fn a_full_disk_under_the_output_ends_no_run() {
 #[test]
 fn when_the_terminal_goes_a_run_ends_in_good_order() {
     let f = Fixture::new(GRAPH);
-    // Its process holds the other end of the terminal.
+    // The process of `script` holds the other end of the run's terminal.
     let program = env!("CARGO_BIN_EXE_driveline");
-    // A test under nohup would hand its deafness down, which a run respects.
+    // Under nohup, a test ignores SIGHUP; the run would inherit this and respect it. `env` restores
+    // the default.
     let run = format!(
         "exec env --default-signal=HUP '{program}' run g.yaml --report out --set counter.limit=0"
     );
@@ -917,9 +918,9 @@ fn when_the_terminal_goes_a_run_ends_in_good_order() {
     assert!(lines.by_ref().any(|l| l.contains("printer got 3")));
     terminal.0.kill().unwrap();
     terminal.0.wait().unwrap();
-    // Far longer than a run takes to end on a machine that does nothing else.
+    // The limit of 60 s is far longer than a run takes to end on an idle machine.
     for _ in 0..6000 {
-        // Files appear whole.
+        // The files appear only when they are complete.
         if f.path("out/report.html").exists() && f.path("out/summary.json").exists() {
             break;
         }

@@ -6,12 +6,12 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-/// Runs a graph until a line of its output contains `until`, and then Ctrl-C. Exit code, output and
-/// `summary.json`.
+/// Runs a graph until a line of its output contains `until`, and then Ctrl-C. Returns exit code,
+/// output and `summary.json`.
 fn run_until(f: &Fixture, set: &str, until: &str) -> (i32, Vec<String>, Value) {
     let mut command =
         f.command(&["run", "g.yaml", "--set", "counter.limit=0", "--set", set, "--report", "out"]);
-    // Both streams in their order.
+    // Both streams use one pipe, so that their lines keep their order.
     let (reader, writer) = std::io::pipe().unwrap();
     let child = command
         .stdout(Stdio::from(std::os::fd::OwnedFd::from(writer.try_clone().unwrap())))

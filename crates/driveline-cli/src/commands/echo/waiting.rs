@@ -78,9 +78,10 @@ impl<'a> Waiting<'a> {
         self.told
     }
 
-    /// Nothing is there at the moment.
+    /// Checks for how long no sample has arrived, and shows the reason after [`PATIENCE`], once.
     ///
-    /// An error if that was so for longer than it may be.
+    /// # Errors
+    /// If no sample has arrived within the time-out of the command.
     pub(super) fn look(&mut self, subscriptions: &[Subscription]) -> Result<(), String> {
         let waited = self.since.elapsed();
         if let Some(timeout) = self.timeout.filter(|t| waited >= *t) {

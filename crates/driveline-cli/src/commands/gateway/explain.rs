@@ -428,13 +428,13 @@ mod tests {
                  0.050 ms",
             ],
         );
-        // The other one dies.
+        // The other host dies.
         now.hosts[0].alive = false;
         now.edges[0].parked = true;
         now.inlets[0].state = RemotePublisherState::HostGone;
         says(&now, &before, &["→ trunk (reliable, transient local): that host is gone for 7 s"]);
         assert_eq!(topics(&now, &before).matches("that host is gone for 7 s").count(), 2);
-        // It is there again.
+        // The other host is present again.
         now.hosts.push(HostReport { host: "trunk.02".into(), ..host(true) });
         let again =
             "that host's gateway was started again, and the one of this start is gone for 7 s";
