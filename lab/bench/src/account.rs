@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Joins the records of the ends of a run, and checks that they account for every sample.
 //!
-//! scheduled = sent + not sent, and sent = received + missed, for every subscriber; else the run is
-//! invalid, with the reason. The receiving end counts received samples, the sending end counts sent
-//! ones, and the stamps of both are matched sample by sample, so an error in any of them shows. The
-//! ends' reports are not trusted: counts must fit their stamps, and stamps must be in the order of
-//! events.
+//! For every subscriber, scheduled = sent + not sent and sent = received + missed. Otherwise the
+//! run is invalid, and the account has the reason. The receiving end counts received samples, the
+//! sending end counts sent ones, and the stamps of both are matched sample by sample, so an error
+//! in any of them shows. The ends' reports are not trusted: counts must fit their stamps, and
+//! stamps must be in the order of events.
 
 mod results;
 
@@ -93,8 +93,8 @@ fn received_rows(job: &Job, end: &End) -> Result<Vec<ReceivedRow>> {
     read_rows(path, rows_at_most(job)).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Checks that every published sample was received or reported missed. Both sides counted
-/// independently, with the first sample and the end mark.
+/// Checks that every published sample was received or reported missed. Both ends count
+/// independently; their counts include the first sample and the end mark.
 fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
     let accounted = end.received.saturating_add(end.missed);
     if accounted != published {
@@ -110,8 +110,8 @@ fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
     }
 }
 
-/// Returns the processor time of an end for each counted sample that was sent, received or not;
-/// nothing if the end cannot attribute any.
+/// Returns the processor time of an end per counted sample that was sent, whether it was received
+/// or not. Returns `None` if the end cannot attribute its processor time.
 fn per_sent(end: &End, sent: u64) -> Option<f64> {
     (end.cpu_samples > 0 && sent > 0).then(|| end.cpu_ns as f64 / sent as f64)
 }
@@ -159,13 +159,13 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
     Ok(())
 }
 
-/// Compares the counts of the asking end with its rows and with the report of the answering end;
-/// both counted independently.
+/// Compares the counts of the asking end with its rows and with the report of the answering end.
+/// Both ends count independently.
 fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Account) {
     let [asked, heard, answered, returned] = rows;
     check_balance("the answering end", ping.published, echo, a);
     let Some(unanswered) = ping.unanswered else {
-        // A program that reports no losses: nothing may be lost.
+        // This program reports no losses, so it must not lose anything.
         check_balance("the asking end", echo.published, ping, a);
         if [asked, heard, answered, returned] != [rounds; 4] {
             a.invalid.push(format!(
@@ -184,7 +184,7 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
             "of {asked} questions, {returned} were answered in time and {unanswered} were not"
         ));
     }
-    // In addition: the end mark at one end, the greeting at the other.
+    // The asking end also publishes the end mark, and the answering end the greeting.
     if ping.published != asked + 1 || echo.published != answered + 1 {
         a.invalid.push(format!(
             "{asked} questions and {answered} answers were noted, but {} and {} samples were \
@@ -224,7 +224,7 @@ fn filling_in_order(s: &SentRow) -> bool {
 }
 
 /// Returns true if the stamps of a sample at its receiver exist and are in order. A sample that was
-/// not copied or read has none.
+/// not copied or not read has no stamp for that step.
 fn arrival_in_order(r: &ReceivedRow) -> bool {
     let in_hand = r.in_hand.max(r.copied);
     r.in_hand > 0 && (r.copied == 0 || r.copied >= r.in_hand) && (r.read == 0 || r.read >= in_hand)
@@ -297,7 +297,7 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
         let sent = |s: &SentRow| {
             if filled { filling_in_order(s) } else { s.before_publish == 0 || filling_in_order(s) }
         };
-        // If its payload is not handled, the other end takes no stamps of a question.
+        // The answering end takes no stamps of a question whose payload it does not handle.
         let heard = |question: &ReceivedRow| {
             question.in_hand.max(question.copied) == 0 || arrival_in_order(question)
         };
@@ -431,7 +431,7 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
         check_balance(&who, publisher.published, end, a);
         let rows = received_rows(job, end)?;
         payloads = payloads.saturating_add(payloads_received(end, rows.len() as u64));
-        // The first sample and the end mark have none.
+        // The first sample and the end mark have no rows.
         if !(rows.len() as u64 + 1..=rows.len() as u64 + 2).contains(&end.received)
             && (end.received > 0 || !rows.is_empty())
         {
@@ -538,9 +538,9 @@ fn refuse_stamps(who: &str, wrong: usize, what: &str, a: &mut Account) {
     }
 }
 
-/// Returns the number of payloads that a subscriber had to verify: one for each row, and the first
-/// sample's. The end mark has no payload. It is not subtracted from the received samples, because
-/// it can be lost, and if only the end mark came there was no first sample.
+/// Returns the number of payloads that a subscriber had to verify: one for each row, and that of
+/// the first sample. The end mark has no payload. The number is not computed as received samples
+/// minus the end mark: the end mark can be lost, or only the end mark may have arrived.
 fn payloads_received(end: &End, rows: u64) -> u64 {
     let first_came = rows > 0 || end.received > 1 || end.first_sample_ns.is_some();
     rows + u64::from(first_came)

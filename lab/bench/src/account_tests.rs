@@ -146,7 +146,7 @@ fn what_was_not_sent_is_a_category_of_its_own() {
     );
 }
 
-/// Five are due, of which one is not sent; two of the others do not reach one of the subscribers.
+/// Five samples are due. One of them is not sent, and one subscriber misses two of the other four.
 #[test]
 fn processor_time_is_that_of_both_ends_for_each_sample_that_was_sent() {
     let mut b = bench(Payload::Untouched);
@@ -168,7 +168,8 @@ fn processor_time_is_that_of_both_ends_for_each_sample_that_was_sent() {
     let a = b.account(&ends);
     assert_eq!(a.invalid, Vec::<String>::new());
     assert_eq!((a.scheduled, a.sent, a.received.clone()), (5, 4, vec![2, 4]));
-    // 8 µs and twice 6 µs for four messages, whichever receiver lost two of them: 5 µs each.
+    // The publisher used 8 µs and each of two subscribers 6 µs for four messages: 5 µs a message,
+    // although one subscriber lost two of them.
     assert_eq!(
         (a.publisher_cpu_ns_per_sample, a.subscriber_cpu_ns_per_sample),
         (Some(2_000.0), Some(1_500.0))
@@ -240,19 +241,19 @@ fn whatever_is_lost_at_the_end_as_many_payloads_are_verified_as_came() {
         assert_eq!(a.invalid, Vec::<String>::new(), "{rows:?}");
         assert_eq!(a.received[0] + a.missed[0], a.sent, "{rows:?}");
     };
-    // Of seven, the first and the end mark included: all; all but the end mark; all but the last
-    // and the end mark.
+    // Seven samples are published, including the first one and the end mark. Received are: all; all
+    // but the end mark; all but the last counted sample and the end mark.
     closes(&sent, 7, 0, 6, Some(1));
     closes(&sent, 6, 1, 6, Some(1));
     closes(&[2, 3, 4, 5], 5, 2, 5, None);
-    // The first alone, the end mark alone, both, nothing.
+    // Received are: the first sample alone, the end mark alone, both, nothing.
     closes(&[], 1, 6, 1, Some(1));
     closes(&[], 1, 6, 0, None);
     closes(&[], 2, 5, 1, None);
     closes(&[], 0, 7, 0, None);
     let too_few = account(&sent, 6, 1, 5, Some(1)).invalid;
     assert_eq!(too_few, ["5 payloads were verified of 6 received"]);
-    // Then a missing count for a lost end mark is the only error.
+    // The end mark is lost and not counted as missed: this is the only error.
     let silent = account(&sent, 6, 0, 6, Some(1)).invalid;
     assert!(
         matches!(silent.as_slice(), [only] if only.contains("1 are lost without a word")),
@@ -272,7 +273,7 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
     let words = |rows: Vec<[u64; 5]>| {
         rows.into_iter().flatten().flat_map(u64::to_le_bytes).collect::<Vec<u8>>()
     };
-    // Fill 30 here and 50 there, round trip 200 in all.
+    // Filling takes 30 ns at the asking end and 50 ns at the answering end, the round trip 200 ns.
     let asked = words((1..=5).map(|s| [s, 0, s * 1000, s * 1000 + 30, 0]).collect());
     let returned = words((1..=5).map(|s| [s + 1, 0, s * 1000 + 200, 0, s * 1000 + 260]).collect());
     let answered = words((1..=5).map(|s| [s + 1, 0, s * 1000 + 100, s * 1000 + 150, 0]).collect());
@@ -298,7 +299,7 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
     assert_eq!(a.samples[&Metric::Transport], [60; 3]);
     assert_eq!(a.samples[&Metric::FillAndTransport], [100; 3]);
     assert_eq!(a.samples[&Metric::Read], [60; 3]);
-    // A program that reports no losses has none: a missing answer at its asking end is one.
+    // A program that reports no losses must not have any: a missing answer is a loss.
     let lost = b.account(&[End { received: 5, ..ping.clone() }, echo.clone()]);
     assert!(
         lost.invalid[0].contains("the asking end") && lost.lost_rounds.is_none(),
@@ -346,7 +347,7 @@ fn an_end_with_a_false_report_is_invalid() {
         let invalid = b.account(&[subscriber, publisher]).invalid.join("; ");
         assert!(invalid.contains(says), "{says}: {invalid}");
     }
-    // The same in a ping-pong.
+    // Stamps out of order make a ping-pong invalid, too.
     let mut b = bench(Payload::Untouched);
     b.job.pace = Pace::PingPong;
     let file = |name: &str, at: u64| {
@@ -356,7 +357,7 @@ fn an_end_with_a_false_report_is_invalid() {
         write_rows(&path, &(1..=5).map(row).collect::<Vec<_>>()).unwrap();
         Some(path)
     };
-    // The place of `in_hand` has `before_fill`.
+    // These rows have `before_fill` in the word of `in_hand`.
     let ping = End {
         sent_file: file("a", 1000),
         received_file: file("r", 900),
@@ -380,7 +381,7 @@ mod foreign {
     use crate::harness::{Event, Row};
     use proptest::prelude::*;
 
-    /// Counts as correct ends have them, and arbitrary ones.
+    /// Counts that correct ends report, and arbitrary counts.
     fn count() -> impl Strategy<Value = u64> {
         prop_oneof![8 => 0u64..10, 1 => any::<u64>()]
     }
@@ -422,7 +423,7 @@ mod foreign {
         (role(), 0usize..3, counts(), rows(), rows(), prop::option::of(count()))
     }
 
-    /// Report in the form in which it comes from another process: a line.
+    /// A report as a line, the form in which another process sends it.
     fn heard(
         dir: &std::path::Path,
         number: usize,
@@ -538,7 +539,7 @@ fn a_stamp_from_before_the_run_makes_it_invalid() {
             .invalid
             .join("; ")
     };
-    // The first that counts was due at 4000.
+    // The first counted sample was due at 4000.
     assert_eq!(invalid(4000), "");
     assert!(
         invalid(4001)

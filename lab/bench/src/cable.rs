@@ -14,9 +14,8 @@ use std::time::Duration;
 
 /// The cable's two ends have the same name, each in its namespace.
 const DEVICE: &str = "dl0";
-/// Greatest rate for which the queue of a delayed link is sized; a relay carries less. So its
-/// memory stays within 256 MiB for each direction while the delay is at most half a second, which
-/// scenarios ensure.
+/// Greatest rate for which the queue of a delayed link is sized; a relay carries less. Scenarios
+/// limit the delay to half a second, so the memory for each direction stays within 256 MiB.
 const RELAYED_MBIT: u32 = 4000;
 
 /// Properties of the cable between two hosts.
@@ -80,7 +79,7 @@ impl Cable {
             ] {
                 observations.counters.insert(format!("cable: {what}, from host {host}"), n);
             }
-            // A device that is gone has ended its direction.
+            // If the device is gone, its direction has ended, and `ended` reports this.
             if let Ok(n) = self.hosts[host].dropped_at(DEVICE) {
                 observations
                     .counters
@@ -90,7 +89,7 @@ impl Cable {
         observations.invalid.extend(self.ended());
     }
 
-    /// Returns the reason if it no longer carries data in one direction.
+    /// Returns the reason if the cable no longer carries data in one direction.
     pub(crate) fn ended(&self) -> Option<String> {
         let directions = self.relay.as_ref()?.figures().into_iter().enumerate();
         directions
@@ -138,7 +137,7 @@ pub fn cable_refused(spec: CableSpec) -> Option<String> {
     answer
 }
 
-/// Returns the requirements of such a cable.
+/// Describes what this cable requires of the machine.
 fn needs(spec: CableSpec) -> String {
     let tap = if spec.delay_ms > 0.0 {
         "; for delay_ms also the device /dev/net/tun, which a container must be given"
@@ -167,7 +166,7 @@ mod tests {
         let keeps = |mbit, delay_ms| {
             CableSpec { mbit, delay_ms, ..CableSpec::default() }.direction().queue_bytes
         };
-        // 125 kB/ms, on their way for 5 ms, and 20 ms more.
+        // 1000 Mbit/s are 125 kB/ms. The queue has room for 5 ms of delay and 20 ms of a switch.
         assert_eq!(keeps(Some(1000), 5.0), 25 * 125_000);
         for mbit in [None, Some(4000), Some(100_000)] {
             assert!(

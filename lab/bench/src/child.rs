@@ -23,8 +23,8 @@ const LEAVES: Duration = Duration::from_secs(5);
 /// Must be called first.
 ///
 /// # Errors
-/// [`ErrorKind::BrokenPipe`] if the parent has ended already; the kernel signals its end only to
-/// processes that have requested it before.
+/// [`ErrorKind::BrokenPipe`] if the parent has ended already: the kernel signals the end of a
+/// parent only to processes that have requested the signal before.
 pub fn end_with_starter() -> Result<()> {
     // Systems without this call ignore it.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
@@ -55,12 +55,12 @@ impl Started {
     /// Starts a process.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The error of the kernel.
     pub fn new(command: &mut Command) -> Result<Self> {
         Ok(Self { child: command.process_group(0).spawn()?, waited_for: false })
     }
 
-    /// Returns the requested ends of the pipes that were not yet taken.
+    /// Returns the ends of the pipes that the command requested and that were not taken yet.
     pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
     }
@@ -71,7 +71,8 @@ impl Started {
         self.child.id()
     }
 
-    /// Requests its end with SIGTERM. Does not block; the process may ignore it.
+    /// Requests the end of the process with SIGTERM. Does not block; the process may ignore the
+    /// signal.
     pub fn ask_to_end(&self) {
         if let Some(pid) = self.pid().filter(|_| !self.waited_for) {
             let _ = kill_process(pid, Signal::TERM);
@@ -81,7 +82,8 @@ impl Started {
     /// Waits for the end of the process and returns its status. Blocks until then, at most for the
     /// given time: after that the process and its group are killed.
     ///
-    /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if it had to be killed; otherwise the error of the kernel.
     pub fn end_within(&mut self, patience: Duration) -> Result<ExitStatus> {
         let deadline = Instant::now() + patience;
         self.end_unless(|| {
@@ -99,7 +101,7 @@ impl Started {
     /// its group are killed.
     ///
     /// # Errors
-    /// That reason; the kernel's.
+    /// That reason, or the error of the kernel.
     pub fn end_unless(&mut self, reason: impl Fn() -> Option<Error>) -> Result<ExitStatus> {
         let mut pause = Duration::from_millis(1);
         while !self.has_ended() {
@@ -119,26 +121,28 @@ impl Started {
     /// until then, at most 5 s, as [`Self::end_within`].
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
+    /// [`ErrorKind::TimedOut`] if it had to be killed; otherwise the error of the kernel.
     pub fn end(&mut self) -> Result<ExitStatus> {
         self.end_within(LEAVES).map_err(went_on)
     }
 
-    /// Ends it, and the processes that it started, with SIGKILL. Blocks until it has ended.
+    /// Kills the process, and the processes that it started, with SIGKILL. Blocks until the process
+    /// has ended.
     pub fn kill(&mut self) {
         self.kill_group();
         self.waited_for = true;
         let _ = self.child.wait();
     }
 
-    /// Returns true if it has ended. The check does not release its process id.
+    /// Returns true if the process has ended. The check does not release the process id.
     pub(crate) fn has_ended(&self) -> bool {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         self.waited_for
             || self.pid().is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), how), Ok(None)))
     }
 
-    /// Until the process is reaped, no other group can get the group's number.
+    /// Kills the group, unless the process was reaped: until then, no other group can get the
+    /// group's number.
     fn kill_group(&self) {
         if let Some(group) = self.pid().filter(|_| !self.waited_for) {
             let _ = kill_process_group(group, Signal::KILL);
@@ -244,7 +248,7 @@ pub fn unreadable(value: &Value) -> Option<String> {
 /// returns its status. Blocks until then, at most 5 s, then kills it.
 ///
 /// # Errors
-/// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
+/// [`ErrorKind::TimedOut`] if it had to be killed; otherwise the error of the kernel.
 pub fn end_of(child: &mut Child) -> Result<ExitStatus> {
     let deadline = Instant::now() + LEAVES;
     while Instant::now() < deadline {

@@ -2,7 +2,7 @@
 //! Deployment of the ends of a link, or of the stages of a chain: without containers, in one
 //! container, or in a container each.
 //!
-//! The containers have the isolation: namespaces, control groups, no capabilities, the seccomp
+//! The containers are isolated by namespaces, control groups, no capabilities, and the seccomp
 //! profile of `driveline deploy seccomp`. Their files are those of this machine, read-only, so that
 //! no image must be built, and every end runs the same program as on bare metal. The containers of
 //! a peer share one network namespace, in which there is only a loopback interface.
@@ -70,11 +70,11 @@ impl Deployment {
     }
 }
 
-/// The processes that containers are made for: ends of links, or stages of a chain.
+/// The processes that run in containers: ends of links, or stages of a chain.
 pub(crate) struct Ends<'a> {
     /// Their programs, and libraries that these load by path.
     pub(crate) programs: &'a [&'a Path],
-    /// `true` if one of them is a peer's, which may connect over the loopback interface.
+    /// `true` if one of the programs is a peer's: peers may connect over the loopback interface.
     pub(crate) of_peer: bool,
 }
 
@@ -96,8 +96,9 @@ pub(crate) struct Contained {
 }
 
 impl Containers {
-    /// Makes the container for all ends, or the one whose namespaces they share, if the deployment
-    /// has one, and starts it; blocks. `shared`: directory of the run, which all containers see.
+    /// Makes and starts the container for all ends, or the one whose namespaces the others share,
+    /// if the deployment has such a container. Blocks. `shared`: directory of the run, which all
+    /// containers see.
     pub(crate) fn new(deployment: Deployment, shared: &Path, ends: &Ends<'_>) -> Result<Self> {
         let directory = shared.join("containers");
         let (root, temporary) = (directory.join("root"), directory.join("tmp"));
@@ -151,7 +152,8 @@ impl Containers {
         }
         options.extend(["--rootfs".into(), root.display().to_string()]);
         let ipc = if in_pod { "shareable" } else { "private" };
-        // Size 0: no limit of its own. The plan has checked that the machine has enough memory.
+        // Size 0 sets no limit for `/dev/shm`. The plan has checked that the machine has enough
+        // memory.
         let own = ["--network", "none", "--ipc", ipc, "--shm-size", "0"];
         let namespaces = own.map(str::to_owned).into();
         let (names, engine) = (Vec::new(), Engine::default());
@@ -169,7 +171,7 @@ impl Containers {
         Ok(containers)
     }
 
-    /// Starts a container without an end, and returns its name.
+    /// Starts a container in which no program runs yet, and returns its name.
     fn start_idle(&mut self) -> Result<String> {
         let name = self.next_name()?;
         let mut command = Command::new("podman");

@@ -10,7 +10,7 @@ pub struct LeftOut {
     pub what: String,
     /// Cause and remedy.
     pub reason: String,
-    /// Names of the cells; empty: all.
+    /// Names of the cells in which the case is left out; empty: all cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<String>,
 }
@@ -39,7 +39,7 @@ impl LeftOut {
         shared
     }
 
-    /// Returns true if it is printed with the [`shared`](Self::shared) entries.
+    /// Returns true if this entry is printed with the [`shared`](Self::shared) entries.
     #[must_use]
     pub fn is_among(&self, shared: &[Self]) -> bool {
         self.cells.is_empty()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Properties of the machine, and its other load. A figure needs both.
+//! Properties of the machine, and its other load. A measured figure means nothing without both.
 
 use anyhow::{Context, Result};
 use driveline::types::MonotonicNs;
@@ -51,7 +51,7 @@ impl Machine {
     #[must_use]
     pub fn examine(usable_cpus: &[usize]) -> Self {
         let facts = MachineFacts::here();
-        // Archives have their own word for it.
+        // Archives describe an unknown governor in their own words.
         let governor = Some(facts.governor).filter(|g| g != "unknown");
         let idle = read("/sys/devices/system/cpu/cpuidle/current_driver");
         let mut not_set = Vec::new();
@@ -102,7 +102,7 @@ impl Machine {
 /// CPUs that this process may run on.
 ///
 /// # Errors
-/// The kernel's.
+/// The error of the kernel.
 pub fn usable_cpus() -> Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None)
         .context("cannot find out which CPUs may be used")?;
@@ -222,7 +222,7 @@ pub struct Disturbance {
     pub other_processes: f64,
     /// Taken by the hypervisor for other machines.
     pub stolen: f64,
-    /// The same in clock ticks: in a short run a single one is already a large share.
+    /// The stolen time in clock ticks: in a short run, one tick is already a large share.
     pub stolen_ticks: u64,
 }
 

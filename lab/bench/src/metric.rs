@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// From just before `publish()` until the sample is in hand (copied, if it is copied). In a
-    /// ping-pong: half the round trip, with the request for memory and without filling.
+    /// ping-pong: half the round trip, including the request for memory and excluding filling.
     Transport,
-    /// The same until the last of several subscribers has it.
+    /// From just before `publish()` until the last of several subscribers has the sample in hand.
     LastSubscriber,
     /// From when the sample was due until it is in hand.
     ScheduleRelative,
@@ -23,8 +23,8 @@ pub enum Metric {
     PublishCall,
     /// From the end of the wait until the sample is in hand.
     WakeToHand,
-    /// From one sample in hand to the next one: the payload's size divided by it is the goodput.
-    /// Open loops only.
+    /// From one sample in hand to the next one. The payload's size divided by this time is the
+    /// goodput. Open loops only.
     BetweenArrivals,
     /// Copying the payload.
     Copy,
@@ -39,12 +39,13 @@ pub enum Metric {
     IdlePublisherCpu,
     /// Processor time of a blocked subscriber's process at rest, in nanoseconds per second.
     IdleSubscriberCpu,
-    /// Part of that: the thread that is blocked in the wait.
+    /// Part of [`Self::IdleSubscriberCpu`]: processor time of the thread that is blocked in the
+    /// wait.
     IdleReaderCpu,
 }
 
 impl Metric {
-    /// Returns true if it is processor time per second, in nanoseconds.
+    /// Returns true if the figure is processor time per second, in nanoseconds.
     #[must_use]
     pub fn is_per_second(self) -> bool {
         matches!(self, Self::IdlePublisherCpu | Self::IdleSubscriberCpu | Self::IdleReaderCpu)
@@ -76,10 +77,10 @@ impl Metric {
 /// Ratio to compute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Figure of this case.
+    /// Figure of this case, the dividend.
     pub metric: Metric,
-    /// The other case.
+    /// Name of the other case.
     pub to: String,
-    /// Figure of the other case.
+    /// Figure of the other case, the divisor.
     pub of: Metric,
 }

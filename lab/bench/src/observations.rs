@@ -140,7 +140,7 @@ impl Observations {
     /// Writes the points into files in `directory`.
     ///
     /// # Errors
-    /// The file system's.
+    /// The error of the file system.
     pub fn write(&self, directory: &Path) -> Result<ObservationFiles> {
         let write_one = |(index, s): (usize, &Series)| {
             let file = directory.join(format!("series-{index}.points"));
@@ -168,7 +168,7 @@ impl ObservationFiles {
     /// Reads the points.
     ///
     /// # Errors
-    /// The file system's; if a file does not have a whole number of points.
+    /// The error of the file system, or an error if a file does not have a whole number of points.
     pub fn read(&self) -> Result<Observations> {
         let read_one = |s: &SeriesFile| {
             let bytes = std::fs::read(&s.file)

@@ -7,16 +7,18 @@ use driveline_terminal::figures::microseconds;
 use serde::Serialize;
 use std::fmt;
 
-/// Permitted difference of the two, as a share of the tool's result.
+/// Permitted difference between row and tool, as a share of the tool's result.
 pub const TOLERANCE: f64 = 0.2;
 
 /// Result of the comparison of a row and its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// They differ by no more than [`TOLERANCE`]: the whole interval of their ratio is within it.
+    /// Row and tool differ by at most [`TOLERANCE`]: the whole interval of their ratio is within
+    /// it.
     Agrees,
-    /// They differ by more: the whole interval lies beyond it. The row is invalid.
+    /// Row and tool differ by more than [`TOLERANCE`]: the whole interval lies beyond it. The row
+    /// is invalid.
     Differs,
     /// The interval includes the limit, or there are too few rounds: agreement and difference are
     /// both possible, and the row counts.
@@ -30,19 +32,19 @@ pub struct Agreement {
     pub tool: String,
     /// Its version.
     pub version: String,
-    /// Its median in nanoseconds, one way; over several runs, their median. For a tool that prints
-    /// only averages, the median of the averages.
+    /// Median of the tool in nanoseconds, one way; with several runs, the median of their medians.
+    /// For a tool that prints only averages, the median of the averages.
     pub tool_p50_ns: u64,
-    /// Its 99th percentile, in the same way, if the tool prints it.
+    /// 99th percentile of the tool, computed in the same way, if the tool prints it.
     pub tool_p99_ns: Option<u64>,
-    /// Number of its round trips in all runs.
+    /// Number of the tool's round trips in all runs.
     pub tool_n: u64,
-    /// Median of the row in nanoseconds; for a tool that reports averages only, of averages of as
-    /// many consecutive samples.
+    /// Median of the row in nanoseconds. For a tool that prints only averages, the median of
+    /// averages over as many consecutive samples of the row.
     pub ours_p50_ns: u64,
     /// Number of round trips of each average; `None`: medians of single round trips are compared.
     pub averages_of: Option<u64>,
-    /// The row's ÷ the tool's, with its 95 % interval by rounds.
+    /// Median of the row ÷ median of the tool, with its 95 % interval over rounds.
     pub ratio: Interval,
     /// Result of the comparison.
     #[serde(rename = "concord")]
@@ -178,7 +180,7 @@ mod tests {
         );
         assert_eq!(of(&[1], &[]), None);
         assert_eq!(of(&[1], &[0]), None);
-        // Not in the same round.
+        // Row and tool have results, but not in the same round.
         assert_eq!(Agreement::of(&[vec![], vec![7]], &said(&[7]), 1), None);
     }
 
@@ -224,7 +226,7 @@ mod tests {
                 .starts_with("own tool ddsperf: 1.90 µs (averages of 10), ours 1.90 µs, 1.00"),
             "{a}"
         );
-        // Medians of single samples differ from that.
+        // The median of single samples differs from the median of averages.
         let single: Vec<_> =
             tool.iter().map(|(i, t)| (*i, OwnTool { averages_of: None, ..t.clone() })).collect();
         assert!(Agreement::of(&vec![round; 5], &single, 1).unwrap().contradicts());

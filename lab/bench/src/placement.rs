@@ -10,16 +10,17 @@ use serde::{Deserialize, Serialize};
 pub struct Placement {
     /// CPUs that may be used.
     pub usable_cpus: Vec<usize>,
-    /// `None`: the kernel decides.
+    /// CPU of the publishers; `None`: the kernel decides.
     pub publisher_cpu: Option<usize>,
-    /// Used in turn; none: the kernel decides.
+    /// CPUs of the subscribers, assigned in turn; if empty, the kernel decides.
     pub subscriber_cpus: Vec<usize>,
     /// Real-time priority (SCHED_FIFO) of all ends; 0 is time sharing.
     pub priority: u8,
 }
 
 impl Placement {
-    /// The first CPU for publishers. Subscribers get the others in turn, and then the first.
+    /// Assigns the first CPU to publishers. Subscribers get the other CPUs in turn, and the first
+    /// one last.
     #[must_use]
     pub fn automatic(usable_cpus: Vec<usize>) -> Self {
         let publisher_cpu = usable_cpus.first().copied();

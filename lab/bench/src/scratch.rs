@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const PREFIX: &str = "driveline-bench-";
-/// A file in each directory that its owner has locked.
+/// Name of the file that the owner of a directory keeps locked.
 const CLAIM: &str = "claim";
 
-/// A directory for measurements, in memory if there is such a file system. Dropping it removes it.
+/// A directory for measurements, on a file system in memory if the machine has one. Dropping it
+/// removes it.
 #[derive(Debug)]
 pub struct Scratch {
-    // Before the lock: an unlocked directory could be removed by any other measurement.
+    // Declared before the lock, so that it is dropped first: any other measurement may remove an
+    // unlocked directory.
     directory: TempDir,
     _claim: File,
 }
@@ -25,7 +27,7 @@ impl Scratch {
     /// Makes a directory, and removes those whose owners were killed.
     ///
     /// # Errors
-    /// The file system's.
+    /// The error of the file system.
     pub fn new() -> Result<Self> {
         let shm = Path::new("/dev/shm");
         let place = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
@@ -60,7 +62,7 @@ impl RunDirectory {
     /// Makes a directory within that of all runs.
     ///
     /// # Errors
-    /// The file system's.
+    /// The error of the file system.
     pub fn within(directory: &Path) -> Result<Self> {
         Ok(Self(
             tempfile::Builder::new()
@@ -129,7 +131,7 @@ mod tests {
             fs::create_dir(directory).unwrap();
         }
         fs::write(other.join(CLAIM), "").unwrap();
-        // While its owner lives.
+        // The sweep keeps the directory while its owner lives.
         sweep(place.path());
         assert!(left.is_dir());
         drop(claim);

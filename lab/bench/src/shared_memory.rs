@@ -36,9 +36,10 @@ fn remove(directory: &Path, shared_memory: &Path, proc: &Path) -> bool {
     let mapped = mapped(proc, shared_memory);
     let mut all = true;
     for group in groups {
-        // Checked again: files that several processes had mapped are in several lists.
+        // Checked for each list: several lists may name a file that several processes had mapped.
         let group = there(&group);
-        // Held until all of it is removed, so that no process starts to use a part.
+        // The locks are held until the whole group is removed, so that no process starts to use a
+        // part.
         let locks: Vec<File> = group
             .iter()
             .filter_map(|path| File::open(path).ok().filter(|file| file.try_lock().is_ok()))

@@ -5,13 +5,14 @@ use crate::machine::Disturbance;
 use crate::own_tool::TOLERANCE;
 use crate::stats::ENOUGH_ROUNDS;
 
-/// Share of a run's processor time that the hypervisor may take at most; above it the run is
+/// Maximum share of a run's processor time that the hypervisor may take; above it, the run is
 /// invalid. Declared before measuring.
 const MAX_STOLEN: f64 = 0.05;
-/// Number of clock ticks below which that share is only the resolution of the kernel's account.
+/// Minimum number of stolen clock ticks; fewer ticks are within the resolution of the kernel's
+/// account.
 const MIN_STOLEN_TICKS: u64 = 5;
-/// Share of the machine used by other processes above which a run is marked as disturbed; it still
-/// counts.
+/// If other processes use more than this share of the machine, a run is marked as disturbed; it
+/// still counts.
 pub const MAX_OTHERS: f64 = 0.05;
 
 /// Returns the reason why a run is invalid because of stolen processor time; nothing if it is

@@ -89,8 +89,8 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     runner.run_chain(job, Deployment::Bare, dir.path())
 }
 
-/// Runs a chain whose account must close. Systems that may tear must report torn samples and
-/// nothing else: a reader that the machine delays gets a mixture of two samples.
+/// Runs a chain whose account must close. A system that does not prevent torn samples may report
+/// damaged messages, but no other error: a delayed reader gets a mixture of two samples.
 fn closed(job: &ChainJob) -> Observations {
     let mut o = run(job).unwrap_or_else(|e| panic!("{e:#}"));
     if job.edges.values().any(|edge| edge.system.to_string().starts_with("as_published/sim")) {
@@ -108,7 +108,7 @@ fn count(o: &Observations, subject: &str, quantity: Quantity) -> usize {
         .map_or(0, |s| s.points.len())
 }
 
-/// Systems of a chain's edges: a peer on all, Driveline on one, Driveline on all.
+/// Systems of the two edges of a chain: a peer on both, Driveline on one, Driveline on both.
 const MIXES: [(&str, &str); 3] = [
     ("cyclonedds/udp", "cyclonedds/udp"),
     ("cyclonedds/udp", "driveline"),
@@ -116,8 +116,8 @@ const MIXES: [(&str, &str); 3] = [
 ];
 
 /// Returns every installed variant that can carry the job, with reach and reliability. The
-/// machine's own pipes and sockets are left out: their writer waits until all readers have read,
-/// and an input that does not trigger is read only when another message comes.
+/// machine's own pipes and sockets are left out. Their writer waits until all readers have read,
+/// but a stage reads an input that does not trigger only when another message comes.
 fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
     let only = std::env::var("PEERS_TEST_ONLY").ok();
     let (mut all, mut unable, mut missing) = (Vec::new(), Vec::new(), Vec::new());
@@ -192,7 +192,7 @@ fn check_relay(job: &ChainJob) {
     let process = if job.reach == Reach::Process { "all stages" } else { "sink" };
     assert!(count(&o, process, Quantity::ResidentMemory) > 0);
     if job.reliability == Reliability::BestEffort {
-        // On a busy machine it may lose some messages, and reports them.
+        // On a busy machine, best effort may lose some messages, which are reported.
         assert_eq!(
             c["completed"]
                 + c["lost: x to relay"]
@@ -222,8 +222,8 @@ fn accounts_close_with_every_carrier_of_the_edges() {
     }
 }
 
-/// As in the tracker of a perception pipeline: its detections come from a stage that waits for it,
-/// and its frames from a stage that starts later.
+/// The sink is like the tracker of a perception pipeline. Its detections come from a stage that
+/// waits for it, and its frames from a stage that starts later.
 #[test]
 fn an_input_is_connected_before_the_one_that_triggers_is_there() {
     let stages = vec![
@@ -304,10 +304,10 @@ fn what_cannot_run_says_why() {
     let mut job = relay("driveline", "driveline");
     job.stages[0].parameters.insert("size".into(), json!(100_001));
     assert!(said(&job).contains("raise the edge's size"), "{}", said(&job));
-    // Within a process, middleware that works only between processes.
+    // This middleware works only between processes, not within one.
     let job = ChainJob { reach: Reach::Process, ..relay("cyclonedds/udp", "cyclonedds/udp") };
     assert!(said(&job).contains("does not reach threads of one process"), "{}", said(&job));
-    // A file that is not a library.
+    // This file is not a library.
     let mut job = relay("driveline", "driveline");
     job.stages[1].work =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
@@ -346,7 +346,7 @@ fn a_vehicle_finds_itself_and_decides() {
             (6, 0, 12),
             "{c:?}"
         );
-        // The vehicle drives some centimetres; a match without effect would be off by them.
+        // The vehicle drives some centimetres; a match without effect would have that error.
         assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
         assert!(c["perception: obstacles_mean"] > 5, "{c:?}");
         assert_eq!(count(&o, "end to end", Quantity::Latency), 6);
@@ -359,7 +359,7 @@ fn a_match_that_fails_shows_in_the_pose_error() {
         return;
     }
     let mut job = localization("driveline", "driveline");
-    // From 20 m away nothing is detected.
+    // At a distance of 20 m, the match fails.
     job.stages[0].parameters =
         json!({"travel_y_m": -20.0, "period": 4}).as_object().unwrap().clone();
     let o = closed(&job);

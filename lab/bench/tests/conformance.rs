@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every installed peer, each of its variants, through the harness protocol with few messages:
-//! checks the function, not the speed. `make peers-test` runs it on the peers that `make peers`
-//! built; `make measure ONLY=peers` runs a part of it.
+//! Runs each variant of every installed peer through the harness protocol with few messages. Checks
+//! the function, not the speed. `make peers-test` runs these tests on the peers that `make peers`
+//! built; `make measure ONLY=peers` runs a part of them.
 //!
 //! Parts: `PEERS_TEST_ONLY` names a peer or variant, `PEERS_TEST_CHECK` one of the checks.
 //! `PEERS_TEST_USUAL` leaves out tuning variants, whose small datagrams are lost on a busy machine.
@@ -81,7 +81,7 @@ impl Subject {
             .collect()
     }
 
-    /// Returns a way of waiting that leaves a CPU to others, if it has one.
+    /// Returns a wait mode that leaves a CPU to others, if the variant has one.
     fn wait(&self) -> Wait {
         self.waits(true).first().copied().unwrap_or(Wait::Spin)
     }
@@ -134,7 +134,7 @@ impl Subject {
         if account.received.iter().sum::<u64>() == 0 {
             faults.push("nothing was received".into());
         }
-        // Its description must announce that.
+        // The peer's description must announce lost rounds.
         if account.lost_rounds.is_some()
             && job.lose_every == 0
             && !self.about.note.contains("loses")
@@ -154,9 +154,9 @@ fn name(job: &Job) -> String {
     format!("{reach:?} {size} B {wait} {take:?} {payload:?} {pace:?} to {subscribers}")
 }
 
-/// One test at a time has processes of peers.
+/// Held by the test that runs processes of peers: only one test does so at a time.
 static ALONE: Mutex<()> = Mutex::new(());
-/// Number of checks.
+/// Number of checks that have run.
 static LOOKED: AtomicUsize = AtomicUsize::new(0);
 
 /// Runs one check for every peer and returns the faults.
@@ -186,7 +186,7 @@ fn check(what: &str, of: impl Fn(&Subject) -> Vec<String>) -> Vec<String> {
 
 /// A reader whose processing takes longer than the interval between samples. With a depth of 1,
 /// samples are replaced, the account closes, and the last read sample is the newest. Queues of the
-/// kernel replace nothing: there, everything is read, late.
+/// kernel replace nothing: there, all samples are read, some of them late.
 fn falls_behind(s: &Subject) -> Vec<String> {
     let mut faults = Vec::new();
     for reach in s.reaches() {
@@ -220,7 +220,7 @@ fn falls_behind(s: &Subject) -> Vec<String> {
                 name(&job)
             ));
         }
-        // It is reported for each sample that was sent.
+        // The processor time is reported per sample that was sent.
         let cpu = account
             .subscriber_cpu_ns_per_sample
             .map(|ns| ns * (received + missed) as f64 / received as f64);
@@ -255,9 +255,8 @@ fn loses(s: &Subject) -> Vec<String> {
     faults
 }
 
-/// The receiving end is stopped repeatedly. Samples that are due meanwhile must be reported at
-/// least as late as the stop made them, whichever program keeps the schedule, and whichever takes
-/// the stamps.
+/// The receiving end is stopped repeatedly. The reported latency of samples that are due meanwhile
+/// must include the stop, whichever program keeps the schedule, and whichever takes the stamps.
 fn stalled(s: &Subject) -> Vec<String> {
     const PERIOD: Duration = Duration::from_millis(10);
     let ns = |d: Duration| d.as_nanos() as u64;
@@ -274,7 +273,7 @@ fn stalled(s: &Subject) -> Vec<String> {
     let mut stalls = Vec::new();
     let ended = while_it_runs(s, &job, |interrupted| {
         let ends = s.ends();
-        // Within a process there is only one process.
+        // At reach `process`, both ends are in one process.
         if ends.len() == if job.reach == Reach::Process { 1 } else { 2 } {
             stalls.extend(processes::stall(ends[0], || Instant::now() > deadline));
         }
@@ -314,7 +313,7 @@ fn stalled(s: &Subject) -> Vec<String> {
         let late = stalled.iter().find(|s| in_hand(s).is_some()).map_or(0, |s| stall.to - due(s));
         longest = longest.max(late);
     }
-    // Two buffers, whatever the depth of the job.
+    // SIM has two buffers, whatever the depth of the job.
     let replaces = s.system.starts_with("as_published/sim");
     if gone > 0 && !replaces || gone > account.missed[0] {
         faults.push(format!("{}: {gone} of the samples due meanwhile did not come", name(&job)));
@@ -365,9 +364,9 @@ fn own_tool(s: &Subject) -> Vec<String> {
     }
 }
 
-/// SIM's protocol tears if the writer publishes twice while a reader copies: large payloads, faster
-/// than they can be copied, to three readers on two CPUs. If none tore, the harness would not
-/// detect torn samples.
+/// SIM's protocol tears a sample if the writer publishes twice while a reader copies. So the test
+/// sends large payloads, faster than they can be copied, to three readers on two CPUs. If no sample
+/// were reported as torn, the harness would not detect torn samples.
 fn tears(s: &Subject) -> Vec<String> {
     if !s.system.starts_with("as_published/sim") {
         return Vec::new();
@@ -490,7 +489,7 @@ fn kill(pid: i32) {
     }
 }
 
-/// Runs a job, and meanwhile `poll` again and again.
+/// Runs a job, and calls `poll` repeatedly until the job has ended.
 fn while_it_runs(
     s: &Subject,
     job: &Job,
@@ -523,8 +522,8 @@ fn ended_early(s: &Subject, says: &str, end: impl Fn(&AtomicBool, &[i32])) -> Ve
     let (mut ended, mut late) = (false, false);
     let result = while_it_runs(s, &job, |interrupted| {
         if !ended && !s.ends().is_empty() {
-            // Usually long enough for the link to be connected. Whenever it ends, nothing may
-            // remain.
+            // Usually the link is connected after this time. Nothing may remain, whenever the link
+            // ends.
             std::thread::sleep(Duration::from_millis(1500));
             let ends = s.ends();
             if !ends.is_empty() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A receiver that stops for a while must be visible in the figures, in open and closed loops.
 //!
-//! A closed loop sends nothing while the answer is missing: a stall of 300 ms is one slow sample,
-//! and the hundreds that would have been late are never sent (coordinated omission). An open loop
-//! continues at its rate, so all of them are late, or counted as missed. The test stops the
-//! receiving process to make stalls. It checks only bounds that follow from the stall itself; a
-//! busy machine adds delay.
+//! A closed loop sends nothing while the answer is missing. So a stall of 300 ms is one slow
+//! sample, and the hundreds of samples that would have been late are never sent (coordinated
+//! omission). An open loop continues at its rate, so all of them are late, or counted as missed.
+//! The test stops the receiving process to make stalls. It checks only bounds that follow from the
+//! stall itself; a busy machine adds delay.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod engine;
@@ -25,7 +25,7 @@ const RATE_HZ: f64 = 100.0;
 const PERIOD_NS: u64 = 10_000_000;
 /// Four seconds of an open loop.
 const MESSAGES: u64 = 400;
-/// Number of round trips that take longer than a stall needs to start, on any machine.
+/// Number of round trips, so many that a stall begins before the last one, on any machine.
 const ROUND_TRIPS: u64 = 200_000;
 
 /// Receivers are found among this program's children, so only one measurement runs at a time.
@@ -124,7 +124,7 @@ fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
         let worst =
             due.iter().map(|s| s.received.unwrap().in_hand - s.sent.scheduled).max().unwrap();
         assert!(worst >= STALL.as_nanos() as u64 - 2 * PERIOD_NS, "{worst}");
-        // The reported figure has each of them, at least as late as the stall made it.
+        // The reported figure includes each of these samples, with at least the delay of the stall.
         let relative = account.samples.get(&Metric::ScheduleRelative).unwrap();
         for s in &due {
             let late = due.iter().filter(|other| other.sent.scheduled <= s.sent.scheduled).count();
@@ -177,8 +177,8 @@ fn a_closed_loop_hides_a_stall_which_is_why_it_is_labelled() {
             .count();
         assert!(asked <= 1, "{asked} were asked during {stall:?}");
     }
-    // Nothing is missed, and no count shows how much was never sent.
+    // Nothing is missed, and no count shows how many samples were never sent.
     assert_eq!((account.sent, account.missed[0]), (account.scheduled, 0));
-    // So there is no figure of a schedule.
+    // So no figure refers to a schedule.
     assert_eq!(reported(&account, Metric::ScheduleRelative), None);
 }

@@ -76,7 +76,7 @@ fn every_link_of_a_run_has_an_account_that_closes() {
 
 #[test]
 fn a_quota_holds_or_is_refused_with_the_reason() {
-    // A tenth of a CPU for a reader that would use a whole one.
+    // The quota is a tenth of a CPU; the reader alone would use a whole CPU.
     let (percent, every) = (10, Duration::from_millis(50));
     let busy = Job { processing_us: 20_000, messages: 200, ..stream("link", 1000, 1) };
     let beside =
@@ -100,15 +100,15 @@ fn a_quota_holds_or_is_refused_with_the_reason() {
         0 < throttled && throttled <= periods && counted("quota: throttled ns") > 0,
         "{throttled} of {periods}"
     );
-    // And they had no more than that, by their own processor time.
+    // Their own processor time shows that they got no more than the quota.
     let series = || ensemble.observations.series.iter().filter(|s| s.quantity == Quantity::Cpu);
     assert_eq!(series().count(), 2, "both ends are watched");
     let points = || series().flat_map(|s| &s.points);
     let used: u64 = points().map(|p| p.value).sum();
     let (first, last) =
         (points().map(|p| p.time_ns).min().unwrap(), points().map(|p| p.time_ns).max().unwrap());
-    // The periods at both ends may be fully used, and the kernel assigns time to each CPU in slices
-    // of 5 ms.
+    // The quota of the first and of the last period may be used completely, and the kernel assigns
+    // time to each CPU in slices of 5 ms.
     let allowed = (last - first + every.as_nanos() as u64 + 200_000_000) * u64::from(percent) / 100;
     assert!(
         used > 0 && used < allowed * 3 / 2 + 20_000_000,
@@ -130,7 +130,7 @@ impl Place {
         let cpus =
             status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
         let stat = processes::stat(pid)?;
-        // The 41st and the 40th.
+        // The policy is field 41 of `/proc/PID/stat`, the real-time priority is field 40.
         Some(Self { is_fifo: stat.get(38)? == "1", priority: stat.get(37)?.parse().ok()?, cpus })
     }
 }
@@ -141,7 +141,7 @@ fn only_the_favoured_subscriber_has_its_priority_and_its_cpu() {
     let [here, there, ..] = cpus[..] else {
         return skipped("all of it", "there is but one CPU", "run it where there are two");
     };
-    // Without the favour each would be on the other CPU.
+    // Without the favour, each of the two subscribers would have the other one's CPU.
     let job = Job {
         publisher_cpu: Some(there),
         subscriber_cpus: vec![there, here],
@@ -159,8 +159,8 @@ fn only_the_favoured_subscriber_has_its_priority_and_its_cpu() {
             ensemble
         });
         while !over.load(Relaxed) {
-            // Each sets itself up before it reports that it is ready, and the publisher comes last:
-            // the final state counts.
+            // Each process sets its own priority and CPUs before it is ready, and the publisher
+            // starts last. So only the last observed state counts.
             if let started @ [_, _, _] = processes::children(std::process::id()).as_slice() {
                 for (pid, seen) in started.iter().zip(&mut seen) {
                     *seen = Place::of(*pid).or(seen.take());
@@ -176,8 +176,8 @@ fn only_the_favoured_subscriber_has_its_priority_and_its_cpu() {
     assert_eq!(favoured.cpus, there.to_string());
     let unset = &ensemble.accounts[0].unset;
     let refused = unset.iter().filter(|u| u.contains("Fifo priority 40")).count();
-    // Either it has the priority, or it reports once that it was refused: no other end requested
-    // it.
+    // The favoured subscriber has the priority, or reports once that it was refused. No other end
+    // requests a priority.
     let granted = (favoured.is_fifo, favoured.priority) == (true, 40);
     assert_eq!(refused, usize::from(!granted), "{favoured:?}: {unset:?}");
     for place in [other, publisher] {

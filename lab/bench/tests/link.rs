@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Links, floors and copies with tiny numbers: what the engine does, never how fast.
+//! Links, floors and copies with few samples: the tests check what the engine does, not its speed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod engine;
@@ -77,7 +77,8 @@ fn an_open_loop_to_three_processes_verifies_what_each_received() {
         check(&account, 20);
         assert_eq!(account.received.len(), subscribers);
         assert!(account.start_up_ns.unwrap() > 0);
-        // Every payload that was received was verified, the first one and warm-up included.
+        // Every received payload was verified, including those of the first sample and of the
+        // warm-up.
         let received: u64 = account.received.iter().sum();
         assert!(account.verified >= received + subscribers as u64, "{account:?}");
         for account in [&account, &own(Kind::Floor, &floor(&stream))] {
@@ -114,8 +115,8 @@ fn a_reader_that_processes_gets_the_newest_and_the_rest_is_counted_as_missed() {
         let account = own(Kind::Link, &slow);
         check(&account, 20);
         assert!(account.missed[0] > 0, "{account:?}");
-        // Processor time, however little of it the machine gives at a time; it is reported for
-        // each sample that was sent.
+        // The work is measured in processor time, so preemption does not matter. The time is
+        // reported per sample that was sent.
         let cpu = account.subscriber_cpu_ns_per_sample.unwrap();
         assert!(cpu * account.sent as f64 / account.received[0] as f64 >= 9e6, "{account:?}");
         let last = account.stamps.last().unwrap();
@@ -146,7 +147,8 @@ fn a_system_that_is_not_there_is_a_failure_with_its_name() {
     assert!(failure.contains("test/sound"), "{failure}");
 }
 
-/// The kernel signals a death only to processes that have requested it before.
+/// The kernel signals the death of a parent only to processes that have requested the signal
+/// before.
 #[test]
 fn a_measured_process_whose_runner_died_before_it_could_ask_for_that_ends() {
     let (input, runner) = std::io::pipe().unwrap();

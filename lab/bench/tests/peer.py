@@ -30,7 +30,8 @@ import zlib
 HEAD = struct.Struct("<QQQQ")
 MAGIC = int.from_bytes(b"drvbench", "little")
 END = int.from_bytes(b"drvbend!", "little")
-# Directory next to the program, with a file for each process or file that a variant leaves behind.
+# Directory next to the program. It gets a file for each process or file that a variant leaves
+# behind.
 LEFT_BEHIND = os.path.join(os.path.dirname(sys.argv[0]), "left")
 
 

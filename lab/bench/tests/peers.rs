@@ -14,7 +14,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// A directory of peers with one in it, called `test`, and a place for what that leaves behind.
+/// Makes a directory of peers with the peer `test`, and the directory `left` in which that peer
+/// notes what it leaves behind.
 fn directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer.py");
@@ -23,7 +24,7 @@ fn directory() -> tempfile::TempDir {
     dir
 }
 
-/// Names of what the peer noted that it would leave behind.
+/// Names of the files and processes that the peer leaves behind, as it noted them.
 fn left(directory: &Path) -> Vec<OsString> {
     let entries = std::fs::read_dir(directory.join("left")).unwrap();
     entries.map(|e| e.unwrap().file_name()).collect()
@@ -59,7 +60,8 @@ fn a_peer_runs_with_an_account_that_closes() {
     let to_two = Job { subscribers: 2, payload: Payload::Filled, ..stream() };
     let account = run("sound", &to_two).unwrap();
     check(&account, 20);
-    // The first sample, five of warm-up, and twenty, at two subscribers.
+    // Each of two subscribers verifies the first sample, 5 samples of warm-up and 20 counted
+    // samples.
     assert_eq!((&account.received, account.verified), (&vec![20, 20], 52), "{account:?}");
 }
 
@@ -75,7 +77,7 @@ fn a_peer_that_loses_tears_or_dies_is_shown_so() {
     assert!(failure.contains("exit status: 7"), "{failure}");
 }
 
-/// Its earlier reports may be right; the message about its end is not lost.
+/// The earlier reports of the peer may be correct, but its failure at the end must be shown.
 #[test]
 fn a_peer_that_fails_once_it_is_done_is_shown_with_its_reason() {
     for job in [job(), stream()] {
@@ -88,7 +90,7 @@ fn a_peer_that_fails_once_it_is_done_is_shown_with_its_reason() {
     }
 }
 
-/// Without bounds, both would go on for an hour.
+/// Without time limits, both runs would take an hour.
 #[test]
 fn a_peer_that_falls_silent_or_leaves_processes_behind_delays_no_other() {
     let failure = run("silent", &stream()).unwrap_err();
@@ -100,8 +102,8 @@ fn a_peer_that_falls_silent_or_leaves_processes_behind_delays_no_other() {
     let pids = left(dir.path());
     assert_eq!(pids.len(), 2, "one of each end");
     for pid in pids {
-        // Killed; on a busy machine it may not have ended yet, and its new parent may not have
-        // waited for it.
+        // The process was killed. On a busy machine it may not have ended yet, or its new parent
+        // may not have waited for it.
         let stat = Path::new("/proc").join(&pid).join("stat");
         let ended = || match std::fs::read_to_string(&stat) {
             Ok(status) => status.contains(") Z ") || status.contains(") X "),
@@ -115,7 +117,7 @@ fn a_peer_that_falls_silent_or_leaves_processes_behind_delays_no_other() {
     }
 }
 
-/// The keeper cannot clean up.
+/// The keeper is killed, so it cannot clean up.
 #[test]
 fn what_a_killed_keeper_leaves_in_shared_memory_is_removed_by_its_list() {
     let dir = directory();
@@ -127,15 +129,14 @@ fn what_a_killed_keeper_leaves_in_shared_memory_is_removed_by_its_list() {
     for name in names.into_iter().map(|name| name.into_string().unwrap()) {
         for file in [format!("{name}_lock"), name] {
             let path = Path::new("/dev/shm").join(file);
-            // Nor does this test leave it there.
+            // If the file exists, this call also removes it, so that the test leaves nothing.
             assert!(std::fs::remove_file(&path).is_err(), "{} was left", path.display());
         }
     }
 }
 
-/// The twentieth question and the twentieth answer that arrive are thrown away: of 25 questions,
-/// and of 24 answers. With room for more than one question none replaces another where the machine
-/// stands still.
+/// The twentieth of the 25 questions and the twentieth of the 24 answers that arrive are dropped.
+/// With a depth above 1, no question replaces another one when the machine stands still.
 #[test]
 fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
     let dir = directory();
@@ -151,7 +152,7 @@ fn a_ping_pong_that_loses_goes_on_and_shows_what_it_lost() {
                 (1, 1, &BTreeMap::new()),
                 "{system}: {account:?}"
             );
-            // On a machine that stands still for a second, an answer may be late besides.
+            // If the machine stands still for a second, another answer may be late.
             let missed = account.missed[0];
             assert!((2..=2 + lost.late).contains(&missed), "{system}: {account:?}");
             assert_eq!(account.received[0] + missed, account.sent, "{system}: {account:?}");

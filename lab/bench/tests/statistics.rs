@@ -58,8 +58,8 @@ proptest! {
     }
 }
 
-/// Computes skewness and excess kurtosis by their definition, with exact central moments of whole
-/// numbers: of n·x − Σx.
+/// Computes skewness and excess kurtosis by their definition. The central moments are exact,
+/// because they are computed from the integers n·x − Σx.
 fn by_definition(samples: &[u64]) -> Option<(f64, f64)> {
     let n = samples.len() as i128;
     let sum: i128 = samples.iter().map(|&x| i128::from(x)).sum();
@@ -76,7 +76,7 @@ fn shape(samples: &[u64], cut: usize) -> Option<(f64, f64)> {
     shape.skewness.zip(shape.excess_kurtosis)
 }
 
-/// Also many equal samples and few others, for which moments are large.
+/// Generates samples, also many equal ones with few others, for which the moments are large.
 fn samples() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(prop_oneof![3 => 0u64..1_000_000, 2 => 0u64..4], 1..300)
 }
@@ -150,7 +150,7 @@ fn skewness_and_kurtosis_are_those_of_known_distributions() {
     let exponential = Exp::new(1.0).unwrap();
     let (skewness, kurtosis) = of(grid(&exponential, 100_000, 1e6));
     near(skewness, exponential.skewness().unwrap(), 0.02);
-    // Its fourth moment depends on the far tail; 6 in the limit.
+    // The fourth moment depends on the far tail; the excess kurtosis is 6 in the limit.
     near(kurtosis, 6.0, 0.2);
     let gamma = Gamma::new(4.0, 1.0).unwrap();
     let (skewness, kurtosis) = of(grid(&gamma, 20_000, 1e6));
@@ -205,8 +205,8 @@ fn plain_interval(one: &Runs, other: &Runs, unpaired: bool, random: &mut Random)
     (ratios[beyond], ratios[ratios.len() - 1 - beyond])
 }
 
-/// Counts the intervals that contain the true value, 2: ours, and the plain ones of the same
-/// rounds.
+/// Counts the intervals that contain the true value, 2: first our intervals, then the plain
+/// intervals of the same rounds.
 fn covered(trials: u64, count: usize, unpaired: bool) -> [u64; 2] {
     let (mut random, mut plain) = (Random::new(2026), Random::new(1979));
     let mut covered = [0; 2];
@@ -225,9 +225,9 @@ fn covered(trials: u64, count: usize, unpaired: bool) -> [u64; 2] {
 
 #[test]
 fn intervals_cover_the_truth_about_as_often_as_they_say() {
-    // The seed is fixed, so these are exact numbers; the margin of one allows for the logarithms of
-    // another C library. 95 % are promised. Five rounds reach 92 %, and plain percentiles, which
-    // are too narrow, cover 85 %.
+    // The seed is fixed, so the counts are exact; a margin of one allows for other results of a C
+    // library's logarithm. The intervals promise 95 %. With five rounds they cover 92 %; plain
+    // percentiles are too narrow and cover 85 %.
     for (trials, count, unpaired, least) in
         [(60, 12, false, 55), (60, 12, true, 57), (200, 5, false, 186), (200, 5, true, 191)]
     {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Causes the planned faults one after the other, and waits for the answer to each.
+//! Causes the planned faults one after the other, and waits after each until the graph has
+//! answered, for example by a restart.
 
 use crate::census::{self, Census};
 use crate::faults::FaultKind;
@@ -21,11 +22,11 @@ use std::time::{Duration, Instant};
 
 /// Time for a graph to start, and for a module to work again.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(120);
-/// Time for a call to take an injected fault.
+/// Time in which a call must take an injected fault.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// Time for a run to end in order.
 const ENDS_WITHIN: Duration = Duration::from_secs(90);
-/// Promised time in which the processes of a killed launcher end; a later end is a breach.
+/// Time in which the processes of a killed launcher must end; a later end is a breach.
 const LAUNCHER_LOST: Duration = Duration::from_secs(6);
 /// Time for counters to arrive, which modules send once a second.
 const COUNTED: Duration = Duration::from_millis(1200);
@@ -35,13 +36,13 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 /// Inputs of a campaign.
 #[derive(Clone, Debug)]
 pub struct CampaignOptions {
-    /// Program, graph, assignments; `report` is the directory of the whole campaign.
+    /// Program, graph and assignments. Its `report` is the directory of the whole campaign.
     pub session: SessionOptions,
     /// Seed, for the report.
     pub seed: u64,
     /// Time before the first fault of each run.
     pub quiet: Duration,
-    /// Topics whose gaps are measured; empty: all of the graph at host reach.
+    /// Topics whose gaps are measured. If empty, all topics of the graph with host reach.
     pub watch: Vec<String>,
     /// Cause faults beyond the graph's limit of restarts.
     pub beyond_limits: bool,
@@ -89,8 +90,8 @@ pub fn run(
     Ok(Report::of(campaign.parts))
 }
 
-/// Splits the faults by run: a killed launcher ends a run, and a report has a bounded number of
-/// faults.
+/// Splits the faults into runs: a killed launcher ends a run, and the report of a run has a bounded
+/// number of faults.
 fn split(planned: &[Planned]) -> Vec<&[Planned]> {
     let parts = planned.split_inclusive(|p| p.kind == FaultKind::Launcher);
     parts.flat_map(|part| part.chunks(MAX_FAULTS)).collect()
@@ -301,7 +302,7 @@ impl<'a> Running<'a> {
         self.session.ended().is_ok_and(|ended| ended.is_some())
     }
 
-    /// Causes a fault and waits for the answer. The error is the reason why there is none.
+    /// Causes a fault and waits for the answer. The error is the reason why no answer came.
     fn cause(&mut self, planned: &Planned, pid: &mut Option<u32>) -> Result<Answer, String> {
         match (planned.kind, planned.module.as_deref()) {
             (FaultKind::Launcher, _) => {
@@ -417,7 +418,8 @@ impl<'a> Running<'a> {
         Ok(Answer::Resumed)
     }
 
-    /// Stops all processes of the run and the launcher. No process may be restarted because of it.
+    /// Suspends all processes of the run and the launcher, then resumes them. No process may be
+    /// restarted because of the suspension.
     fn suspend(&mut self, stopped: Duration) -> Result<Answer, String> {
         let of = |run: &RunStatus| -> Vec<_> {
             run.processes.iter().map(|p| (p.name.clone(), p.pid, p.restarts)).collect()
@@ -436,9 +438,9 @@ impl<'a> Running<'a> {
         Ok(Answer::Resumed)
     }
 
-    /// Removes the directory of the domain with its content, and makes an empty one, as an
-    /// administrator would. The processes do not create a directory of `DRIVELINE_DOMAIN_DIR`
-    /// again, because they do not know its access rights.
+    /// Removes the directory of the domain with its content, and creates an empty one, as an
+    /// administrator would. The processes do not recreate a directory that `DRIVELINE_DOMAIN_DIR`
+    /// names, because they do not know its access rights.
     fn lose_directory(&mut self) -> Result<Answer, String> {
         let domain = self.session.domain();
         let failed = |e: std::io::Error| format!("{}: {e}", domain.display());
@@ -477,8 +479,9 @@ impl<'a> Running<'a> {
         Ok(Answer::GoesOn)
     }
 
-    /// Waits until the run has settled after the last fault: restarts have ended, remains of dead
-    /// peers are closed, counters have arrived. Anything missing after the time-out is a finding.
+    /// Waits until the run has settled after the last fault: restarts have ended, resources of dead
+    /// peers are closed, counters have arrived. Whatever has not settled at the time-out becomes a
+    /// finding.
     fn settle(&mut self, before: &Census, facts: &mut RunFacts) -> Census {
         let end = Instant::now() + SETTLES_WITHIN;
         let counted = Instant::now() + COUNTED;

@@ -21,7 +21,7 @@ pub struct Kept {
     pub pid: u32,
     /// Open descriptors.
     pub descriptors: u64,
-    /// The same by kind: `socket`, `pipe`, `anon_inode:[pidfd]`, or the path of a file.
+    /// Open descriptors by kind: `socket`, `pipe`, `anon_inode:[pidfd]`, or the path of a file.
     pub kinds: BTreeMap<String, u64>,
     /// Shared-memory files that it has mapped.
     pub segments: u64,
@@ -119,7 +119,8 @@ fn kind(link: PathBuf) -> String {
     }
 }
 
-/// Returns the number of memory files in the maps of a process; several mappings of one count once.
+/// Returns the number of memory files in the maps of a process. A file with several mappings counts
+/// once.
 fn segments(maps: &str) -> u64 {
     let inode = |line: &str| line.split_whitespace().nth(4).map(str::to_owned);
     let files: BTreeSet<String> =
@@ -134,8 +135,8 @@ pub fn entries(directory: &Path) -> Vec<String> {
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Returns the processes whose environment has this assignment: those of the run with this domain,
-/// and their remains.
+/// Returns the processes whose environment has this assignment. For the assignment of a domain's
+/// directory, these are the run's processes, including those that remain after its end.
 #[must_use]
 pub fn processes_with(assignment: &OsStr) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// MiB by which an injected fault exceeds `limits: memory`.
 const MEMORY_BEYOND_MIB: u64 = 64;
-/// Maximum MiB that a fault may take of the machine.
+/// Maximum MiB of the machine's memory that a fault may use.
 const MAX_MEMORY_MIB: u64 = 4096;
 /// Maximum number of descriptors that a fault opens: below the usual limit of a process.
 const MAX_DESCRIPTORS: u32 = 900;
@@ -78,7 +78,8 @@ impl FaultKind {
         }
     }
 
-    /// Returns the fault for the fault point of the module's host; none for faults from outside.
+    /// Returns the fault to inject at the fault point of the module's host; `None` for a fault that
+    /// is caused from outside, such as a signal.
     ///
     /// # Errors
     /// The declaration that the module lacks.
@@ -120,7 +121,7 @@ impl FaultKind {
     /// Checks that a module can get this fault and react to it.
     ///
     /// # Errors
-    /// The reason why it cannot, and the key of the graph that changes that.
+    /// The reason why it cannot, and the key of the graph that makes it possible.
     pub fn check(self, module: &ModuleFacts) -> Result<(), String> {
         self.injected(module)?;
         let restarts = module.policy != RestartPolicy::Never;

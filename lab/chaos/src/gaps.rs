@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Longest silence of topics. An observer measures it: no publisher waits for it, and it takes its
-//! pin from the pins reserved for tools.
+//! Longest silence of topics, measured by an observer. No publisher waits for the observer, and its
+//! pin is one of the pins reserved for tools.
 //!
-//! A gap is the difference between the publish times of two samples of any publishers, so a busy
-//! observer does not lengthen it. A gap in which the observer missed samples does not count as the
-//! longest one, but is part of its upper bound.
+//! A gap is the difference between the publish times of two successive samples of any publishers,
+//! so a busy observer does not lengthen it. A gap in which the observer missed samples does not
+//! count as the longest gap, but raises the upper bound of the longest gap.
 
 use driveline_shm::{
     Access, Participant, ParticipantConfig, SchemaRequest, Subscription, SubscriptionConfig,
@@ -31,7 +31,7 @@ pub struct Gap {
     pub samples: u64,
     /// Longest time between two publishes, in milliseconds.
     pub longest_ms: f64,
-    /// Gaps that were left out, since the observer missed samples in them.
+    /// Number of gaps left out because the observer missed samples in them.
     pub left_out: u64,
     /// Upper bound of the longest gap, in milliseconds: gaps that were left out count as if nothing
     /// had been published in them.
@@ -41,9 +41,9 @@ pub struct Gap {
 /// Silence of a topic before and during the faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Gaps {
-    /// Before the first fault.
+    /// Silence before the first fault.
     pub quiet: Gap,
-    /// From the first fault on.
+    /// Silence from the first fault on.
     pub faults: Gap,
 }
 
@@ -196,7 +196,7 @@ mod tests {
         gap.add(Some(ms(1000)), ms(1040), false);
         gap.add(Some(ms(1040)), ms(1150), false);
         gap.add(Some(ms(1150)), ms(9000), true);
-        // Kept samples of a publisher that comes later are older.
+        // A publisher that appears later may send kept samples, which are older.
         gap.add(Some(ms(9000)), ms(8000), false);
         assert_eq!(gap, Gap { samples: 5, longest_ms: 110.0, left_out: 1, at_most_ms: 7850.0 });
     }

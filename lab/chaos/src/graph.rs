@@ -23,7 +23,7 @@ pub struct ModuleFacts {
     pub reads: Vec<String>,
     /// Restart policy.
     pub policy: RestartPolicy,
-    /// Restarts within `window`.
+    /// Maximum number of restarts within `window`.
     pub max: usize,
     /// Time window in which restarts are counted.
     pub window: Duration,
@@ -89,9 +89,9 @@ pub struct GraphFacts {
 /// A graph cannot be used.
 #[derive(Debug)]
 pub enum GraphError {
-    /// It has errors; the text lists them.
+    /// The graph has errors; the text lists them.
     Mistakes(String),
-    /// It cannot be read for another reason.
+    /// The graph cannot be read for another reason.
     Failed(String),
 }
 

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 mod exit {
     pub(crate) const DONE: u8 = 0;
     pub(crate) const BROKEN: u8 = 1;
-    // clap also uses it, for a wrong command line.
+    // clap also uses this code, for a wrong command line.
     pub(crate) const REFUSED: u8 = 2;
     pub(crate) const GRAPH: u8 = 3;
     pub(crate) const INTERRUPTED: u8 = 130;

@@ -25,7 +25,7 @@ pub struct Planned {
 pub struct Wanted {
     /// Kinds and their modules.
     pub faults: Vec<(FaultKind, Option<String>)>,
-    /// Number of each of them.
+    /// Number of faults of each entry in `faults`.
     pub times: usize,
     /// Seed.
     pub seed: u64,
@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(restarts.wait(at * S, 3, 60 * S), Duration::ZERO);
             restarts.add(at * S);
         }
-        // The first leaves the window at 61 s.
+        // The first restart leaves the window at 61 s.
         let wait = restarts.wait(11 * S, 3, 60 * S);
         assert!(wait > 50 * S && wait < 51 * S, "{wait:?}");
         assert_eq!(restarts.wait(62 * S, 3, 60 * S), Duration::ZERO);

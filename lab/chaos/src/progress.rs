@@ -26,7 +26,7 @@ impl Progress {
         Self { bar, total, line_at: None }
     }
 
-    /// Reports `done` answered faults, and the next one.
+    /// Reports that `done` faults are answered, and that `what` is the next fault.
     pub(crate) fn at(&mut self, done: usize, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_position(done as u64);

@@ -28,7 +28,7 @@ pub struct Report {
     pub seed: u64,
     /// True if every invariant holds.
     pub ok: bool,
-    /// True if the campaign was interrupted: later faults were not caused.
+    /// True if the campaign was interrupted, so that the remaining faults were not caused.
     pub interrupted: bool,
     /// Time of the campaign.
     pub duration_s: f64,
@@ -61,7 +61,7 @@ pub struct Report {
 pub struct Run {
     /// Directory with its output and report.
     pub directory: String,
-    /// Time.
+    /// Duration of the run.
     pub duration_s: f64,
     /// Time before the first fault, in which `quiet` was measured.
     pub quiet_s: f64,
@@ -76,11 +76,11 @@ pub struct Run {
 /// Times of a module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Recovery {
-    /// From its first start to ready; the longest of all runs.
+    /// Time from the module's first start until it was ready; the longest of all runs.
     pub cold_start_ms: Option<f64>,
-    /// From the end of a process until its successor was ready.
+    /// Times from the end of a process until its successor was ready.
     pub ready: Option<Times>,
-    /// From the end of a process until the first sample of its successor.
+    /// Times from the end of a process until the first sample of its successor.
     pub first_sample: Option<Times>,
     /// `ready.p99_ms` ÷ `cold_start_ms`.
     pub p99_to_cold_start: Option<f64>,
@@ -93,14 +93,14 @@ pub struct Times {
     pub n: usize,
     /// Median.
     pub p50_ms: f64,
-    /// 99th percentile; the longest for fewer than 100.
+    /// 99th percentile; for fewer than 100 values, the longest.
     pub p99_ms: f64,
     /// Longest.
     pub max_ms: f64,
 }
 
 impl Times {
-    /// Returns none for no values.
+    /// Returns the distribution of the values; `None` if there are none.
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);

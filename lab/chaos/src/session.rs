@@ -96,7 +96,7 @@ impl Session {
     /// Returns the state of the run.
     ///
     /// # Errors
-    /// If it does not respond, or has ended; with the end of its output.
+    /// If the run does not respond or has ended. The text has the last lines of its output.
     pub fn status(&mut self) -> Result<Option<RunStatus>, String> {
         if let Some(status) = self.ended()? {
             return Err(format!("the run has ended ({status}):\n{}", self.last_lines()));
@@ -107,7 +107,7 @@ impl Session {
         let Some(socket) = &self.socket else { return Ok(None) };
         match socket.ask(Verb::Health, PATIENCE) {
             Ok(run) => Ok(Some(run)),
-            // It is ending, or the directory was removed.
+            // The run is ending, or the directory was removed.
             Err(AskError::Gone) => {
                 self.socket = None;
                 Ok(None)
@@ -164,7 +164,7 @@ impl Session {
     /// Stops the run as Ctrl-C does, and waits until it has ended.
     ///
     /// # Errors
-    /// If it does not end within `within`: it is killed.
+    /// If the run does not end within `within`. It is killed then.
     pub fn stop(&mut self, within: Duration) -> Result<ExitStatus, String> {
         self.signal(self.launcher(), Signal::INT);
         let end = Instant::now() + within;

@@ -40,11 +40,11 @@ pub struct ReportedFault {
     pub at_s: f64,
     /// Kind of end, and its reason.
     pub cause: String,
-    /// True if it stayed down.
+    /// True if the module stayed down.
     pub down: bool,
     /// Time until the new process was ready, in milliseconds.
     pub ready_after_ms: Option<f64>,
-    /// Time until its first sample, in milliseconds.
+    /// Time until the first sample of the new process, in milliseconds.
     pub first_sample_after_ms: Option<f64>,
 }
 
@@ -58,34 +58,34 @@ pub struct Edge {
     pub input: String,
     /// Topic.
     pub topic: String,
-    /// Read.
+    /// Samples that were read.
     pub received: u64,
-    /// Replaced by newer ones.
+    /// Samples that newer samples replaced.
     pub missed: u64,
-    /// Too old.
+    /// Samples that were too old.
     pub expired: u64,
-    /// Samples that broke the promises of their publisher.
+    /// Samples with an invalid header, checksum or index.
     pub corrupt: u64,
-    /// Without what the publisher had promised.
+    /// Samples that did not fulfil the guarantees that their publisher had offered.
     pub refused: u64,
-    /// Lost between hosts.
+    /// Samples lost between hosts.
     pub lost_on_the_way: u64,
-    /// Unread at the end, but readable.
+    /// Samples that were unread at the end, but still readable.
     pub not_read: u64,
-    /// Came while the component was inactive.
+    /// Samples that came while the component was inactive.
     pub inactive: u64,
-    /// Of standby publishers.
+    /// Samples of standby publishers.
     pub standby: u64,
-    /// Published while the input was not connected.
+    /// Samples published while the input was not connected.
     pub not_connected: u64,
     /// Unread samples that a killed process could not report.
     pub unread: u64,
-    /// Reason why the account cannot close.
+    /// Reason why the number of samples in the account cannot equal the number published.
     pub unknown: Option<String>,
 }
 
 impl Edge {
-    /// Returns the number of samples in the account, in all counts together.
+    /// Returns the number of samples in the account: the sum of its counts.
     #[must_use]
     pub fn named(&self) -> u64 {
         let parts = [

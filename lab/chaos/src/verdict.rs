@@ -13,15 +13,17 @@ use std::fmt;
 
 /// Maximum number of details that an invariant lists; all are counted.
 const MAX_DETAILS: usize = 20;
-/// Samples of an edge that may pass unconnected each time a process of the edge ends or is
-/// stopped, in addition to those of its outage.
+/// Samples of an edge that may be published while it is not connected, each time its publisher's or
+/// reader's process ends or is stopped. Samples of the outage itself come on top.
 const PER_END: u64 = 8;
-/// Time at the start and the end of a run in which an input need not be connected, in seconds.
+/// Time in which an input need not be connected at the start and at the end of a run, both
+/// together, in seconds.
 const AT_BOTH_ENDS_S: f64 = 5.0;
-/// Descriptors and mappings in which an input keeps the unread samples of one ended publisher.
+/// Descriptors and mappings that an input holds to keep the unread samples of one ended publisher.
 const DESCRIPTORS_OF_ENDED: u64 = 1;
 const SEGMENTS_OF_ENDED: u64 = 3;
-/// Factor for varying rates: an outage may cost this much more than the mean rate implies.
+/// Factor for varying rates: an outage may cost this many times the samples that the mean rate
+/// implies.
 const RATE_FACTOR: f64 = 2.0;
 
 /// Answer of the graph to a fault.
@@ -36,9 +38,9 @@ pub enum Answer {
     Resumed,
     /// The call failed, and the module continues.
     Failed,
-    /// The directory exists again with the run in it, this long after its loss, in milliseconds.
+    /// The run is in its directory again, this long after the directory was lost, in milliseconds.
     Rejoined(f64),
-    /// All processes of the run have ended, this long after the launcher, in milliseconds.
+    /// All processes of the run have ended, this long after the launcher's end, in milliseconds.
     Ended(f64),
     /// The modules continue without the launcher, as the graph declares.
     GoesOn,
@@ -91,7 +93,7 @@ pub struct Left {
     pub processes: Vec<u32>,
     /// Entries of the domain's directory after the end of the run.
     pub files: Vec<String>,
-    /// Growth of the processes' resources from before the faults to their end.
+    /// Growth of the processes' resources from before the first fault until after the last one.
     pub growth: Growth,
 }
 
@@ -104,7 +106,7 @@ pub struct RunFacts {
     pub summary: Option<RunSummary>,
     /// Remains.
     pub left: Left,
-    /// Modules whose announced restart had not ended at the end of the faults, with their state.
+    /// Modules whose announced restart had not ended after the last fault, with their state.
     pub unfinished: Vec<String>,
     /// Exit of the launcher, unless a fault killed it.
     pub ended: Option<Result<i32, String>>,
@@ -124,7 +126,7 @@ pub enum Invariant {
     Restarts,
     /// Every caused fault is in the report of its run, with the right cause.
     Reported,
-    /// The report has no other fault: no restart without a cause.
+    /// The report has no other fault, so no restart happened without a cause.
     Unexpected,
     /// Every planned fault was caused, and answered.
     Answered,
@@ -226,8 +228,8 @@ fn reports(graph: &GraphFacts, summary: &RunSummary, caused: &mut [Caused]) -> (
     (reported, unexpected)
 }
 
-/// An exception is a failed call of one of the module's components. More failed calls are no
-/// breach: a component may refuse samples of a broken neighbour.
+/// Compares injected exceptions with failed calls of the modules' components. More failed calls
+/// than exceptions are no breach: a component may refuse samples of a failing neighbour.
 fn exceptions(
     graph: &GraphFacts,
     summary: &RunSummary,
@@ -282,7 +284,8 @@ fn unaccounted(graph: &GraphFacts, run: &RunFacts) -> Finding {
     finding
 }
 
-/// Returns the number of samples of an edge that may pass unread in the outages of its two ends.
+/// Returns the number of samples of an edge that may stay unread because of outages of its
+/// publishers and its reader.
 fn outages(
     graph: &GraphFacts,
     run: &RunFacts,
@@ -301,7 +304,7 @@ fn outages(
             seconds += back.unwrap_or(summary.duration_s - fault.at_s).max(0.0);
             count += 1;
         }
-        // Stopped readers are not disconnected, but their publishers may give them up.
+        // A stopped reader does not disconnect, but its publishers may disconnect it.
         let stopped =
             |c: &&Caused| c.kind == FaultKind::Stop && c.module.as_ref() == Some(&module.name);
         count += run.caused.iter().filter(stopped).count() as u64;
@@ -346,8 +349,8 @@ fn leaked(graph: &GraphFacts, run: &RunFacts) -> Finding {
     finding
 }
 
-/// Returns the number of ended publishers whose unread samples the inputs of a module may keep. It
-/// is bounded, whatever the number of ended publishers.
+/// Returns the number of ended publishers whose unread samples the inputs of a module may keep.
+/// Each input keeps samples of at most [`MAX_ENDED`] ended publishers.
 fn kept_of_ended(graph: &GraphFacts, run: &RunFacts, module: &str) -> u64 {
     let Some(module) = graph.module(module) else { return 0 };
     let faults = || run.summary.iter().flat_map(|s| &s.faults);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The check of each invariant gets a good run, and a run that breaks only this invariant.
+//! Tests the check of each invariant with a good run, and with a run that breaks only this
+//! invariant.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 use super::*;
@@ -49,7 +50,7 @@ fn edge() -> Edge {
     }
 }
 
-/// 10 s of a camera at 30 Hz, with one kill of its reader.
+/// Returns a run of 10 s with a camera at 30 Hz, in which the camera's reader is killed once.
 fn good() -> RunFacts {
     let fault = ReportedFault {
         module: "perception".into(),
@@ -115,7 +116,8 @@ fn a_sample_that_no_count_names_is_unaccounted_and_so_is_one_that_two_name() {
 
 #[test]
 fn an_input_that_is_not_connected_again_is_unaccounted_although_its_account_closes() {
-    // At 30 samples a second, 2 × (5 s + 0.15 s) and two ends explain 325.
+    // 325 samples are explained: 309 by 2 × (5 s + 0.15 s) at 30 samples a second, and 2 × 8 by
+    // `PER_END`, for the run and for the kill.
     let silent = |s: &mut RunSummary| {
         s.duration_s = 60.0;
         s.published = [("image".to_owned(), 1800)].into();
@@ -172,7 +174,7 @@ fn unread_samples_of_ended_publishers_are_kept_up_to_their_bound() {
     };
     assert_eq!(grown(2, 6), []);
     assert_eq!(grown(2, 7), [(Invariant::Leaked, 1)]);
-    // However many of the 16 publishers have ended.
+    // An input keeps samples of 16 ended publishers at most, however many have ended.
     assert_eq!(grown(50, 48), []);
     assert_eq!(grown(50, 51), [(Invariant::Leaked, 3)]);
 }
@@ -237,7 +239,7 @@ fn exit_codes_that_no_fault_explains_and_runs_that_do_not_end_are_named() {
         run.ended = Some(ended.clone());
         assert_eq!(broken(run), [(Invariant::Ended, 1)], "{ended:?}");
     }
-    // Its launcher was killed: it leaves no report.
+    // The run's launcher was killed, so the run has no report.
     let run = RunFacts {
         caused: vec![caused(FaultKind::Launcher, Answer::Ended(2000.0))],
         ..RunFacts::default()

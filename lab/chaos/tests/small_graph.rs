@@ -25,7 +25,7 @@ modules:
       printer: {library: lib, class: Printer, inputs: {count: b}}
 ";
 
-/// Returns a program that the tests of other crates build: `cargo test --workspace` has it.
+/// Returns the path of a program of another crate; `cargo test --workspace` builds it.
 fn built(name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_driveline-chaos")).with_file_name(name);
     let remedy = "run `cargo build -p driveline-cli -p driveline-runtime --bins`";
@@ -61,7 +61,8 @@ fn three_kills_and_exceptions_are_caused_answered_and_in_the_report() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = [
         ["--kill", "rest"],
-        // Not of the killed module, whose last records may be lost.
+        // Exceptions go to another module than the kills: a killed module's last records may be
+        // lost.
         ["--exception", "source"],
         ["--times", "3"],
         ["--seed", "7"],
@@ -84,7 +85,7 @@ fn three_kills_and_exceptions_are_caused_answered_and_in_the_report() {
     assert_eq!(fault(&report, "exception").filter(|f| f["answer"] == "failed").count(), 3);
     assert!(report["modules"]["rest"]["cold_start_ms"].is_number(), "{out}");
     assert!(report["gaps"]["b"]["faults"]["samples"].as_u64().unwrap() > 0, "{out}");
-    // It is stored as well, with the run's own report.
+    // The report is also stored as a file, next to the run's own report.
     let out = dir.path().join("out/chaos");
     let stored = std::fs::read_to_string(out.join("chaos.txt")).unwrap();
     assert!(stored.contains("works again after"), "{stored}");

@@ -32,7 +32,7 @@ pub(crate) struct Shares<'a> {
     pub(crate) shares: Vec<String>,
 }
 
-/// Returns nothing if there is no chain, or no figure of one.
+/// Returns `None` if there is no chain, or no figure of a chain.
 pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
     let stages = e.receiving_stages()?;
     let percent = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{} %", digits(x)));
@@ -71,7 +71,8 @@ pub(crate) fn end_to_end(e: &ExperimentResult) -> Vec<String> {
         .collect()
 }
 
-/// A stage works when its first input comes, so the path to a sink follows first inputs.
+/// Returns a sentence on the end-to-end path of a sink. The path follows first inputs, because the
+/// first input triggers a stage.
 fn whole_way(stages: &[StageSpec], sink: &StageSpec) -> String {
     let way = way_to(stages, sink);
     let source = way.last().map_or("", |s| s.name.as_str());

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Comparison of two measurements: finds real differences of times, and of the goodput of streams.
 //!
-//! Both have rounds that were measured at different times, so rounds are not paired: the interval
-//! of a ratio draws the rounds of each independently (bootstrap, expanded percentiles). Many
-//! comparisons find differences by chance. A verdict therefore needs two things: the 95 % interval
-//! excludes 1 (for goodputs, the range that counts as equal), and Welch's t test of the rounds'
-//! percentiles (logarithms, because latencies differ by factors) stays below 5 % after Holm's
-//! correction (1979) over all comparisons.
+//! The rounds of the two measurements were made at different times, so they are not paired: the
+//! interval of a ratio draws the rounds of each measurement independently (bootstrap, expanded
+//! percentiles). Among many comparisons, some find differences by chance. A difference is therefore
+//! real only if both conditions hold: the 95 % interval excludes 1 (for goodputs, the range that
+//! counts as equal), and the probability of Welch's t test of the rounds' percentiles (logarithms,
+//! because latencies differ by factors) is below 5 % after Holm's correction (1979) over all
+//! comparisons.
 
 mod chance;
 mod costs;
@@ -110,15 +111,15 @@ pub enum Verdict {
     Faster,
     /// B takes longer, or carries less.
     Slower,
-    /// The difference is real, but the row's own floor changed in the same direction by as much:
-    /// the machine changed.
+    /// The difference is real, but the row's own floor changed by as much in the same direction, so
+    /// the machine has changed.
     MachineChanged,
     /// A difference is not shown; that does not prove that there is none.
     NoDifferenceShown,
     /// A or B has fewer than five rounds with samples.
     TooFewRounds,
-    /// Rounds have too few samples for this percentile, and different numbers of them, which alone
-    /// causes a difference.
+    /// Rounds have too few samples for this percentile, and their numbers of samples differ. This
+    /// alone causes a difference.
     UnequalRounds,
     /// Too few samples for this percentile.
     TooFewSamples,
@@ -144,7 +145,8 @@ impl Verdict {
 /// Compares two archives and returns the text to print.
 ///
 /// # Errors
-/// If one of them is not an archive, they are the same, or they have nothing in common.
+/// If one of the directories is not an archive, both are the same, or the archives have nothing in
+/// common.
 pub fn compare(args: &CompareArgs) -> Result<String> {
     let (a, b) = (Archive::open(&args.a)?, Archive::open(&args.b)?);
     let place = |archive: &Archive| archive.directory().canonicalize().ok();
@@ -173,7 +175,7 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
 /// Compares the figures that both archives have.
 ///
 /// # Errors
-/// If one of them is damaged.
+/// If one of the archives is damaged.
 pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
     let mut warnings = warnings(a, b);
     for (which, archive) in [("A", a), ("B", b)] {
@@ -256,7 +258,8 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         }
     }
     warnings.extend(uncompared.warnings());
-    // All of them together: each further comparison may differ by chance.
+    // Corrects the probabilities of rows and costs together, because each further comparison may
+    // differ by chance.
     let corrected = holm(&[chances.as_slice(), &chances_of_costs].concat());
     let (of_rows, of_costs) = corrected.split_at_checked(rows.len()).unwrap_or_default();
     for (row, p) in rows.iter_mut().zip(of_rows) {
@@ -285,7 +288,7 @@ fn is_compared(c: &Case) -> bool {
     !matches!(c.role, Role::Control | Role::OwnTool)
 }
 
-/// Returns true if both are the same in two measurements.
+/// Returns true if the two cases are the same case in two measurements.
 fn are_twins(a: &Case, b: &Case) -> bool {
     (&a.system, &a.cell, a.role) == (&b.system, &b.cell, b.role)
 }
@@ -359,8 +362,8 @@ fn row(
     (row, chance)
 }
 
-/// Returns true if a percentile of both rounds is comparable: all have enough samples for it, or
-/// about equally many.
+/// Returns true if a percentile is comparable: all rounds of both sides have enough samples for it,
+/// or about equally many samples.
 fn are_alike(a: &Runs, b: &Runs, rank: Rank) -> bool {
     let of = |r: &Runs| {
         (0..r.count()).map(|i| r.samples_of(&[i])).filter(|n| *n > 0).collect::<Vec<_>>()
@@ -376,9 +379,9 @@ fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
     runs.each(rank).into_iter().flatten().map(|ns| (ns.max(1) as f64).ln()).collect()
 }
 
-/// Lowers a verdict if the row's own floor, which has no middleware, changed in the same direction
-/// by as much. Other floors do not matter: an experiment has many, and one of them may change by
-/// chance, or for another reason (a CPU, a rate).
+/// Changes a verdict to [`Verdict::MachineChanged`] if the row's own floor, which has no
+/// middleware, changed by as much in the same direction. Other floors do not matter: an experiment
+/// has many, and a floor may change by chance, or for another reason (a CPU, a rate).
 fn beside_floors(row: &Difference, case: &Case, floors: &[(Difference, &Case)]) -> Verdict {
     let Some(i) = &row.ratio else { return row.verdict };
     let same = |(f, floor): &(Difference, &Case)| {

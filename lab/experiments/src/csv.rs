@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 const HEAD: &str = "experiment,case,role,cell,system,what,subject,unit,n,min,mean,sd,\
                     p25,p50,p75,p95,p99,p99_9,p99_99,max,skewness,excess_kurtosis,value\n";
 
-/// Returns the table. An empty cell: too few samples, or not applicable.
+/// Returns the table. A cell is empty if there are too few samples, or if it does not apply.
 #[must_use]
 pub fn csv(a: &Analysis) -> String {
     let mut text = String::from(HEAD);
@@ -46,7 +46,7 @@ fn case(text: &mut String, start: &str, c: &CaseResult) {
             f,
         );
     }
-    // Those of a workload are among the observations.
+    // The subscribers of a workload are among its observations.
     for s in c.subscribers.iter().filter(|_| c.case.workload.is_none()) {
         distribution(text, start, "transport", &s.name, "ns", &s.transport);
     }

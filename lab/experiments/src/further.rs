@@ -14,8 +14,8 @@ use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Percentiles;
 use driveline_terminal::figures::{bytes, digits, duration_ns};
 
-/// Returns transport and schedule-relative latency of an open loop; none for a stream whose goodput
-/// counts, because it may be due faster than its link can carry.
+/// Returns transport and schedule-relative latency of an open loop. `None` for a stream that is
+/// compared by goodput, because its samples may be due faster than the link can carry them.
 pub(crate) fn open_loop(c: &CaseResult) -> Option<(&Figure, &Figure)> {
     let of = |m| {
         c.figures
@@ -25,8 +25,8 @@ pub(crate) fn open_loop(c: &CaseResult) -> Option<(&Figure, &Figure)> {
     of(Metric::Transport).zip(of(Metric::ScheduleRelative))
 }
 
-/// Returns latencies of links with a rate, from publishing and from the due time: the same samples,
-/// at all subscribers.
+/// Returns latencies of links with a rate, from publishing and from the due time. Both are of the
+/// same samples, at all subscribers.
 pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
     let all = || {
         e.cells()
@@ -54,8 +54,8 @@ pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
     )
 }
 
-/// Returns the times between two arrivals of streams, which are compared by goodput: stalls are in
-/// the tail.
+/// Returns the times between two arrivals for streams. Streams are compared by goodput; the tail of
+/// these times shows stalls.
 pub(crate) fn between_arrivals(e: &ExperimentResult) -> Rows {
     let streams = || {
         let all = e
@@ -316,7 +316,7 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
         ];
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };
-    // A latency without other figures is in the table above.
+    // Omits rows that have only latencies: these are in the table above.
     let says = |r: &Row| r.cells.iter().skip(LATENCIES).any(|c| !c.is_empty());
     let rows =
         e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).map(row).filter(says).collect();
@@ -364,7 +364,7 @@ const ENGINE: &str = " Container engine: its clients and the supervisors of the 
 const KEY_FIGURES: &str = "Drops are of all valid runs together; processors in use and \
      resident memory (median) of all processes together, shared memory in each of them.";
 
-/// Returns medians of the parts of a sample's path, in nanoseconds; only of existing parts.
+/// Returns medians of the parts of a sample's path, in nanoseconds; parts without a figure are 0.
 pub(crate) fn layers_of(c: &CaseResult) -> [(&'static str, f64); 6] {
     let p50 = |m: Metric| c.figures.get(&m).and_then(|f| f.percentiles.p50).unwrap_or(0) as f64;
     let transport = p50(Metric::Transport);

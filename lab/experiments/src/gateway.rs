@@ -9,7 +9,7 @@ use driveline_bench::{COMMIT, VERSION};
 use driveline_runtime::launch::{Build, GATEWAY, find_gateway};
 use std::path::PathBuf;
 
-/// Commit of a build outside of a repository: two such builds may differ.
+/// Commit that a build outside of a repository reports. Two such builds may differ.
 const UNKNOWN: &str = "unknown";
 
 /// Gateway that was built from the same sources as this program.
@@ -22,8 +22,8 @@ pub(crate) struct Gateway {
 /// Returns the gateway if one takes part in the measurement. Blocks, at most some 10 s.
 ///
 /// # Errors
-/// It was built from other sources than this program, or one of the two has no commit: its figures
-/// would be reported as those of this commit.
+/// If the gateway was built from other sources than this program, or one of the two has no commit:
+/// the gateway's figures would be reported as figures of this commit.
 pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
     let mut cases = experiments.iter().flat_map(|e| &e.cases);
     if !cases

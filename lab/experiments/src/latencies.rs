@@ -17,9 +17,10 @@ use driveline_terminal::figures::{digits, duration_ns};
 pub(crate) enum Extent {
     /// Measured cases.
     Cases,
-    /// Measured cases, and each link of those with several.
+    /// Measured cases, and each link of cases with several links.
     Links,
-    /// Floors and their controls, then measured cases. Reports lost samples also if there are none.
+    /// Floors and their controls, then measured cases. Has a column of lost samples even if none
+    /// were lost.
     Floors,
 }
 
@@ -38,9 +39,9 @@ pub(crate) enum Column {
     /// Context switches per message.
     Switches,
     Problem(Problem),
-    /// Samples of a case that does not count deliveries: those that were due.
+    /// Number of due samples of a case that does not count deliveries.
     Due,
-    /// The due samples of such a case that were lost.
+    /// Number of due samples that were lost, for a case that does not count deliveries.
     NotCome,
     /// Valid runs.
     Runs,
@@ -63,7 +64,7 @@ pub(crate) enum Value<'a> {
     Text(String),
     /// Reason why a case has no figures.
     Without(String),
-    /// In nanoseconds; `None` if there are too few samples.
+    /// Time in nanoseconds; `None` if there are too few samples.
     Time(Option<f64>),
     Ratio(RatioTo<'a>),
     /// Driveline in a column of ratios to Driveline.
@@ -79,7 +80,7 @@ pub(crate) enum Value<'a> {
 pub(crate) struct RatioTo<'a> {
     /// `None` if there are too few samples.
     pub(crate) interval: Option<&'a Interval>,
-    /// Divisor, if the column's name has another one.
+    /// Divisor of the ratio, if it is not the one in the column's name.
     pub(crate) other: Option<&'static str>,
     /// For ratios to Driveline: criterion by which the case is compared.
     pub(crate) judged_by: Option<Criterion>,
@@ -88,7 +89,7 @@ pub(crate) struct RatioTo<'a> {
 pub(crate) struct Latencies<'a> {
     e: &'a ExperimentResult,
     extent: Extent,
-    /// True if ratios are to the floor, because there is no system beside Driveline.
+    /// True if ratios are to the floor, because no other system is compared with Driveline.
     pub(crate) is_to_floor: bool,
     pub(crate) columns: Vec<Column>,
 }
@@ -121,7 +122,7 @@ impl Problem {
 }
 
 impl<'a> Value<'a> {
-    /// Returns a measure of a case; empty if another one applies to it.
+    /// Returns a measure of a case; empty if the case is compared by another measure.
     pub(crate) fn measure(c: &CaseResult, measure: Measure) -> Self {
         match measure.criterion() {
             criterion if criterion != c.criterion() => Self::Empty,
@@ -284,8 +285,8 @@ impl<'a> Latencies<'a> {
         }
     }
 
-    /// Returns the ratio of a case to the reference. In a table with floors, Driveline and the
-    /// floors have theirs to the floor.
+    /// Returns the ratio of a case to the reference, which is Driveline. In a table with floors,
+    /// the ratios of Driveline and of the floors are to the floor.
     fn ratio(&self, c: &'a CaseResult) -> Option<&'a Ratio> {
         match c.case.role {
             Role::Measured if self.is_to_floor => c.to_floor(),

@@ -5,14 +5,14 @@
 use driveline_bench::LeftOut;
 use driveline_bench::peers::{NOT_INSTALLED, PLACE};
 
-/// Maximum number of missing peers with a line each; more of them share one line.
+/// Maximum number of missing peers that each get a line. If more are missing, they share one line.
 const MOST_PEERS: usize = 2;
 
 /// Lines for all experiments together.
 pub(crate) struct LeftOutLines {
     shared: Vec<LeftOut>,
-    /// Peers in a common line, and true if `make peers` builds them; empty if they have lines of
-    /// their own.
+    /// Missing peers that share one line; true if `make peers` builds the peer. Empty if each
+    /// missing peer has its own line.
     peers: Vec<(String, bool)>,
 }
 
@@ -64,7 +64,7 @@ impl LeftOutLines {
         lines
     }
 
-    /// Returns the search path of peers, if a missing one has a line of its own.
+    /// Returns the search path of peers, if a missing peer has its own line.
     pub(crate) fn place<'a>(
         &self,
         lists: impl Iterator<Item = (&'a str, &'a [LeftOut])>,
@@ -75,7 +75,7 @@ impl LeftOutLines {
     }
 }
 
-/// Returns a line for each reason, with the names of all that are left out for it.
+/// Returns a line for each reason, with the names of all parts that are left out for this reason.
 fn lines<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Vec<String> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for left in all {

@@ -256,7 +256,7 @@ fn size(s: &str) -> Result<u64, String> {
              64,1k,4M"
         )
     };
-    // As files have it: 4MiB.
+    // Scenario files write sizes as `4MiB`.
     let short = s.strip_suffix("iB").unwrap_or(s);
     let (digits, factor) = match short.char_indices().last() {
         Some((i, 'k' | 'K')) => (&short[..i], 1u64 << 10),
@@ -296,7 +296,7 @@ mod tests {
         Ok(Cli::try_parse_from(std::iter::once("x").chain(line.split_whitespace()))?.link)
     }
 
-    /// Peers, of which none is installed.
+    /// Returns known peers, none of which is installed.
     fn known() -> Vec<Peer> {
         peers::discover(None).unwrap()
     }
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(link.cpus, Some(CpusSpec::Any));
         assert_eq!((s.run.rounds, s.run.messages, s.run.warm_up), (Some(3), Some(20), Some(0)));
         assert!(!s.own_tools);
-        // Peers that are known and not installed can be named.
+        // Options may name known peers that are not installed.
         let s = scenario("--peers fastdds,cyclonedds --own-tools");
         assert_eq!(s.systems, ["driveline", "fastdds", "cyclonedds"]);
         assert!(s.own_tools);
@@ -409,7 +409,8 @@ mod tests {
             let error = scenario_of(&parsed(line).unwrap(), &known()).unwrap_err();
             assert!(error.is::<UsageError>() && error.to_string().contains(says), "{error}");
         }
-        // A setting that only some cells cannot have is left out of these cells, with the reason.
+        // Cells that cannot have a setting are left out, with the reason. The setting stays in
+        // other cells.
         let e = planned("--size 16,64 --payload untouched,filled --wait block");
         let reasons: Vec<_> = e.left_out.iter().map(|l| l.reason.as_str()).collect();
         assert!(

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Returns the experiments as a table, or as JSON.
 ///
 /// # Errors
-/// If one of them is damaged, which its test excludes.
+/// If a built-in experiment is damaged, which its test excludes.
 pub fn list(json: bool) -> Result<String> {
     let all = builtin()
         .iter()
@@ -22,7 +22,8 @@ pub fn list(json: bool) -> Result<String> {
     Ok(rendered(&all, paragraphs::width()))
 }
 
-/// Returns each with its question and its requirements. Text is wrapped at `width` characters.
+/// Returns each experiment with its question and its requirements. Text is wrapped at `width`
+/// characters.
 fn rendered(all: &[Scenario], width: usize) -> String {
     let ids = all.iter().map(|s| s.id.len()).max().unwrap_or(0);
     let mut text = String::new();

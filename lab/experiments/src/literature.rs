@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 
 const KINDS: [Kind; 5] = [Kind::Mean, Kind::P50, Kind::P95, Kind::P99, Kind::Max];
 
-/// Value in microseconds; for a mean with its standard deviation.
+/// Value in microseconds. A mean has its standard deviation as well.
 type Value = (f64, Option<f64>);
 
 impl Kind {
@@ -81,7 +81,7 @@ impl Literature {
             .filter(|row| row.published.transmission_percent.is_empty())
             .collect();
         let here = || all.iter().filter_map(|row| row.here.as_ref());
-        // A column without any row that has enough samples is left out.
+        // Leaves out a column if no row has enough samples for it.
         let always = |k: Kind| matches!(k, Kind::P50 | Kind::P99);
         let is_listed = |k: &Kind| {
             let there = all.iter().any(|row| k.published(&row.published).is_some());
@@ -112,7 +112,7 @@ impl Literature {
                 let nothing = besides().all(|row| row.here.is_none());
                 alone += usize::from(nothing);
                 if !(brief && nothing) {
-                    // A system has no ratio to itself.
+                    // Omits the ratio of a system to itself.
                     let ratio = row
                         .published_ratio
                         .filter(|_| row.published_reference.as_ref() != Some(&figure.system));
@@ -176,7 +176,8 @@ fn measured(
         });
     };
     let none = |k: Kind| if enough(k) { TOO_SMALL.to_owned() } else { String::new() };
-    // A system has no ratio to itself, but it has one to its other reach.
+    // Omits Driveline's ratio to itself, which is exactly 1. Keeps its ratio to Driveline at
+    // another reach.
     let ratio = factor(h.ratio.filter(|r| system != "driveline" || *r != 1.0));
     let case = e.cases.iter().find(|c| c.case.id == h.case);
     let name = case.map_or_else(|| h.system.clone(), CaseResult::name);
@@ -194,7 +195,8 @@ fn measured(
     })
 }
 
-/// Returns the published figure alone, which is listed once above all systems compared with it.
+/// Returns the published figure without its counterpart here. It is listed once, above all systems
+/// that are compared with it.
 fn without_pairing(published: &Published) -> Published {
     Published { beside: None, here: None, ..published.clone() }
 }

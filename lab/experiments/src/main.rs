@@ -135,7 +135,7 @@ fn run(command: Command, screen: &Screen) -> ExitCode {
     };
     outcome.unwrap_or_else(|e| {
         match LoadError::mistakes(&e) {
-            // As `driveline run` prints those of a graph.
+            // Prints the mistakes in the form in which `driveline run` prints those of a graph.
             Some(found) if json => screen.print_json_line(
                 &json!({ "kind": "diagnostics", "diagnostics": found.iter().collect::<Vec<_>>() }),
             ),

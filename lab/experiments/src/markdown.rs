@@ -106,7 +106,7 @@ fn list(text: &mut String, about: &str, items: &[String]) {
 
 /// Writes the answer to the question, system by system.
 fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
-    // That answer has a table with all cells.
+    // The answer on fairness is a table of its own, with all cells.
     if about == Some(AnswerSpec::Fairness) {
         return;
     }
@@ -264,7 +264,7 @@ fn left_out(text: &mut String, e: &ExperimentResult) {
 fn table(e: &ExperimentResult, of: &Latencies) -> Columns {
     let mut labels: Vec<String> = e.measured().filter_map(CaseResult::compared_label).collect();
     labels.dedup();
-    // Goodput is labelled in its column.
+    // The column of goodput has its own label.
     let label = labels.first().filter(|_| labels.len() == 1 && !of.has_goodput());
     let mut head = vec![label.cloned().unwrap_or_default(), "system".into()];
     head.extend(of.columns.iter().map(|column| match column {
@@ -303,7 +303,8 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// Returns text on one line without any meaning to Markdown: a second line could begin a heading.
+/// Returns the text escaped for Markdown and on one line, because a second line could begin a
+/// heading.
 fn escaped(text: &str) -> String {
     let on_one_line = |c: char| if c == '\n' { ' ' } else { c };
     text.chars()
@@ -312,7 +313,7 @@ fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Returns text unchanged, in more backticks than it has in a row.
+/// Returns the text as code, between more backticks than it has in a row.
 fn code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
@@ -336,7 +337,7 @@ fn interval(r: &RatioTo) -> String {
     })
 }
 
-/// Returns the label of processor time; that of a ping-pong is for a whole round.
+/// Returns the label of processor time. In a ping-pong, the time is that of a whole round trip.
 fn cpu_label(e: &ExperimentResult) -> &'static str {
     let links = || e.measured().filter(|c| c.case.measure.is_none()).flat_map(|c| &c.case.links);
     let is_ping_pong = |l: &crate::archive::Link| l.pace == Pace::PingPong;

@@ -85,7 +85,7 @@ pub fn report(args: &ReportArgs) -> Result<String> {
 pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
     let rendered =
         terminal::summary(&archive.manifest, analysis, archive.directory(), paragraphs::width());
-    // Directories may have any name.
+    // The name of the directory may contain control characters.
     plain(&format!("{rendered}\nReport: {}\n", page.display()))
 }
 

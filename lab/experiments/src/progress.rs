@@ -15,8 +15,8 @@ const LINES: Duration = Duration::from_secs(10);
 /// Width of the bar, in characters.
 const BAR: usize = 30;
 
-/// Progress on standard error. Counts expected time, so that long and short cases move it in
-/// proportion.
+/// Progress on standard error. It counts the expected time of runs, so that long and short cases
+/// advance it in proportion.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     printed: Option<Instant>,
@@ -34,8 +34,8 @@ struct State {
     expected_s: f64,
     done_s: f64,
     began: Instant,
-    /// The current run: its expected time and its start, and the slowness of the runs before it
-    /// relative to the expectation.
+    /// The current run: its expected time and its start. `pace` is the real time of the runs before
+    /// it divided by their expected time.
     run_s: f64,
     run_began: Instant,
     pace: f64,
@@ -124,7 +124,7 @@ impl State {
 
     fn begins(&mut self, now: Instant, run_s: f64) {
         if self.done_s > 0.0 {
-            // The speed relative to the expectation stays as it was until now.
+            // During the run, the pace stays as it was at its start.
             self.pace = now.saturating_duration_since(self.began).as_secs_f64() / self.done_s;
         }
         (self.run_s, self.run_began) = (run_s, now);
@@ -136,8 +136,8 @@ impl State {
         self.run_s = 0.0;
     }
 
-    /// Returns the expected time of the passed part of the run: at most all of it, even if it takes
-    /// longer.
+    /// Returns the expected time of the completed part of the run. It is at most the expected time
+    /// of the whole run, even if the run takes longer.
     fn of_run_s(&self, now: Instant) -> f64 {
         let passed_s = now.saturating_duration_since(self.run_began).as_secs_f64();
         if self.pace > 0.0 { (passed_s / self.pace).min(self.run_s) } else { self.run_s }
@@ -176,7 +176,7 @@ impl State {
 }
 
 fn bar(state: Arc<Mutex<State>>) -> ProgressBar {
-    // Not the library's own estimate, which has no data before the first run has ended.
+    // Does not use the library's own estimate, which has no data before the first run has ended.
     let bar = ProgressBar::new(1);
     let how_far = move |_: &ProgressState, to: &mut dyn std::fmt::Write| {
         let _ =
@@ -205,7 +205,7 @@ mod tests {
         let mut state = State { runs: 40, made: 8, expected_s: 64.0, ..State::new(began) };
         state.begins(at(0), 5.0);
         assert_eq!(state.line(at(0), "x"), "8 of 40 runs made, about 64 s left · x");
-        // Twice as slow as expected.
+        // The run takes twice the expected time.
         state.made();
         state.begins(at(10), 59.0);
         assert_eq!(state.line(at(10), "y"), "9 of 40 runs made, about 2 min left · y");
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(printed(&state, 27), "75 %, about 9 s left");
         state.made();
         assert_eq!(printed(&state, 40), "100 %, about 0 s left");
-        // Earlier runs count.
+        // Runs made before an interruption count.
         let resumed =
             State { runs: 4, made: 3, before_s: 30.0, expected_s: 10.0, ..State::new(began) };
         assert_eq!(printed(&resumed, 0), "75 %, about 10 s left");

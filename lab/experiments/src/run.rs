@@ -33,8 +33,8 @@ use std::time::Duration;
 
 /// A day, in seconds: a longer measurement asks for confirmation first.
 const LONG_S: f64 = 24.0 * 3600.0;
-/// Time for which a run waits for processes that its ends leave behind. The supervisors of removed
-/// containers end within milliseconds.
+/// Time for which a run waits for processes that its processes leave behind, such as supervisors of
+/// removed containers, which end within milliseconds.
 const ORPHANS_END: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
@@ -131,7 +131,7 @@ pub(crate) struct Request {
     /// Installed peers.
     pub(crate) found: Vec<Peer>,
     pub(crate) extent: Extent,
-    /// True for all built-in scenarios, of which some may have nothing to measure.
+    /// True if all built-in scenarios were requested, some of which may have nothing to measure.
     pub(crate) of_all: bool,
     pub(crate) out: Option<PathBuf>,
     pub(crate) seed: Option<u64>,
@@ -192,7 +192,7 @@ fn report_on(archive: Archive, json: bool) -> Result<Ending> {
     // From here on, there are results to report.
     let interrupted = driveline_terminal::signals::interruption()?;
     let archive = make_runs(archive, &program, &interrupted)?;
-    // Also for an interrupted measurement: the results until then are shown.
+    // Shows the results of an interrupted measurement too.
     let page = archive.directory().join(PAGE);
     let analysis = analyse(&archive)?;
     keep(&archive, &analysis, None)?;
@@ -210,7 +210,7 @@ fn report_on(archive: Archive, json: bool) -> Result<Ending> {
 
 /// Returns the expected duration of an experiment.
 fn seconds(e: &Experiment) -> f64 {
-    // For an empty list: the sum of no numbers is -0.
+    // Starts from 0, because `sum` of an empty list is -0.
     e.cases.iter().map(plan::expected_seconds).fold(0.0, |sum, s| sum + s) * e.rounds as f64
 }
 
@@ -300,8 +300,8 @@ fn is_all(args: &RunArgs) -> bool {
     args.what.iter().any(|word| word == "all")
 }
 
-/// Refuses experiments that would measure only floors: a user who names one wants its figures. For
-/// `all`, one with figures is enough.
+/// Refuses experiments that would measure only floors: a user who names an experiment wants its
+/// figures. For `all`, it is enough if one experiment has figures.
 fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
     let (with, without): (Vec<&Experiment>, Vec<&Experiment>) =
         experiments.iter().partition(|e| e.cases.iter().any(|c| c.role == Role::Measured));
@@ -424,7 +424,7 @@ fn prepare(request: Request) -> Result<Archive> {
     Archive::create(&directory, manifest)
 }
 
-/// Checks that continuing would measure the same.
+/// Opens an archive to continue it. Checks that the program and the machine are still the same.
 fn reopen(directory: &Path) -> Result<Archive> {
     let archive = Archive::open(directory)?.claimed()?;
     let m = &archive.manifest;
@@ -528,7 +528,8 @@ fn one_run(
     let started = MonotonicNs::now();
     let outcome = run_case(runner, case, seed.wrapping_add(round), cpus, dir.path());
     let took_ns = MonotonicNs::now().0.saturating_sub(started.0);
-    // Their processor time counts as that of this process once it has waited for them.
+    // The processor time of orphaned processes counts as this process's own once it has waited for
+    // them.
     bench::wait_for_orphans(ORPHANS_END);
     let disturbance = (Ticks::now() - ticks).shares();
     let mut run = Run {
@@ -593,7 +594,7 @@ fn run_case(
     let kind =
         if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
     let trial = Trial::new(kind, job.clone()).over(case.beside.cable);
-    // A floor has no middleware: it is that of the machine, whatever the deployment.
+    // The deployment does not apply to a floor, which has no middleware.
     let trial = if kind == Kind::Link { trial.deployed(case.beside.deployment) } else { trial };
     runner.run(&trial, dir)
 }

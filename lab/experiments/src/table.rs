@@ -10,7 +10,8 @@ use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use driveline_terminal::figures::{bytes, digits, duration_ns};
 use std::path::Path;
 
-/// Returns rows for which the latency tool contradicts a variant with other settings.
+/// Returns remarks on rows that are not confirmed: the latency tool contradicts a variant with
+/// other settings.
 pub(crate) fn not_confirmed(e: &ExperimentResult) -> impl Iterator<Item = String> {
     e.cases.iter().filter(|c| c.doubt() == Some("not confirmed")).map(|c| {
         let variants: Vec<String> =
@@ -97,11 +98,12 @@ pub(crate) fn label(q: Quantity) -> &'static str {
     }
 }
 
-/// Beginning of the name of a counter that is a rate, in thousandths of a hertz: counters are whole
-/// numbers.
+/// Beginning of the name of a counter that is a rate. The rate is in thousandths of a hertz,
+/// because counters are whole numbers.
 const RATE: &str = driveline_bench::chain::OUTPUT_RATE_MHZ;
 
-/// Returns true if the sum of a counter over runs has a meaning: not for a rate, nor for a peak.
+/// Returns true if the sum of a counter over runs has a meaning. Rates and peaks have no meaningful
+/// sum.
 pub(crate) fn has_sum(counter: &str) -> bool {
     !counter.starts_with(RATE) && counter != ENGINE_MEMORY
 }
@@ -172,7 +174,7 @@ pub(crate) fn percentile(p: Option<u64>) -> String {
     p.map_or_else(|| TOO_SMALL.to_owned(), |ns| duration_ns(ns as f64))
 }
 
-/// Returns the controls: the difference between two equal cases, by their headline figure.
+/// Returns the controls, each with its ratio to the equal case, by the headline figure.
 pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResult, &Ratio)> {
     let of_headline = |c: &'_ CaseResult, r: &Ratio| c.headline().is_some_and(|(of, _)| of == r.of);
     let controls = e.cases.iter().filter(|c| c.case.role == Role::Control);
@@ -180,19 +182,20 @@ pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResul
         .flat_map(move |c| c.ratios.iter().filter(move |r| of_headline(c, r)).map(move |r| (c, r)))
 }
 
-/// Returns floors, and cases that are measured twice because they have none.
+/// Returns the floors, and the cases that are measured twice because they have no floor.
 pub(crate) fn floors_and_doubles(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
     let is_double = |c: &CaseResult| controls(e).any(|(_, r)| r.to == c.case.id);
     e.cases.iter().filter(move |c| c.case.role == Role::Floor || is_double(c))
 }
 
-/// Returns true if a control is Driveline once more, not a floor.
+/// Returns true if a control is a second measurement of Driveline, not of a floor.
 pub(crate) fn is_driveline_again(c: &CaseResult) -> bool {
     c.case.role == Role::Control && c.is_driveline()
 }
 
-/// Returns the caveats of a report. A low number of rounds is reported with each interval and the
-/// answer instead. `directory`: that of the measurement, for readers on this machine.
+/// Returns the caveats of a report. They do not include a low number of rounds, which is reported
+/// with each interval and with the answer. `directory` is the measurement's directory, for readers
+/// on this machine.
 pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> Vec<String> {
     let mut lines = Vec::new();
     if !a.complete {
@@ -224,7 +227,7 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> V
     lines
 }
 
-/// `1 of 20 runs does not count`
+/// Returns text such as `1 of 20 runs does not count`.
 pub(crate) fn do_not_count(invalid: u64, made: u64) -> String {
     format!("{invalid} of {made} runs {} not count", if invalid == 1 { "does" } else { "do" })
 }

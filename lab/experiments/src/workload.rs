@@ -24,7 +24,8 @@ const SAID: u64 = 16 << 20;
 /// Length of the error output that is shown, in bytes.
 const SHOWN: usize = 4096;
 
-/// Returns the program that runs a workload with that system, if it is not this one.
+/// Returns the program that runs a workload with this system; `None` if it is the running program
+/// itself.
 fn peer(runner: &Runner<'_>, system: &System) -> Result<Option<WorkloadPeer>> {
     if *system == System::Driveline {
         return Ok(None);
@@ -69,7 +70,8 @@ pub(crate) fn run(
     let (input, out, _) = started.pipes();
     let mut input = input.context("the workload has no input")?;
     let out = out.context("the workload has no output")?;
-    // It fails only if the workload is gone; reading its output reports that better.
+    // Writing fails only if the workload's process has ended. Reading its output then gives a
+    // better error.
     let _ = writeln!(input, "{}", serde_json::to_string(&job)?);
     let (sender, receiver) = channel();
     let listener = std::thread::spawn(move || {

@@ -114,7 +114,7 @@ fn processor_time_between_hosts_says_that_gateways_are_not_in_it() {
 #[test]
 fn a_question_about_jitter_is_answered_with_mean_and_deviation() {
     let [terminal, page, markdown] = jitter();
-    // Of 500 samples, with n − 1: 10.01 µs.
+    // The deviation of 500 samples, with n − 1 in the divisor, is 10.01 µs.
     let about = "Mean ± standard deviation of transport";
     let own = "Driveline 20.0 ± 10.0 µs at 32 KiB, 20.0 ± 10.0 µs at 1 MiB";
     let other = "as_published/fastcycle 200 ± 10.0 µs at 32 KiB, 200 ± 10.0 µs at 1 MiB";
@@ -162,7 +162,7 @@ fn published_spreads_stand_next_to_measured_ones_everywhere() {
         lines[2].starts_with("as_published/fastcycle ") && lines[2].contains("10.0×"),
         "{terminal}"
     );
-    // Figures without a counterpart are counted on the terminal, and listed in the others.
+    // The terminal counts the figures without a counterpart; the page and Markdown list them.
     assert!(
         !lines[3].contains("ROS 2")
             && terminal.contains("58 published figures without a counterpart here"),
@@ -215,7 +215,8 @@ fn a_late_sender_shows_where_times_count_from_the_due_time() {
         .enumerate()
         .map(|(i, system)| case(system, "camera", i, vec![link(64, 1, Payload::Untouched)]))
         .collect();
-    // The peer's sender is 5 ms late from the middle on: everything happens later than due.
+    // The peer's sender is 5 ms late in the second half of the run, so all later stamps are 5 ms
+    // late too.
     let late = |c: &Case, round: u64| {
         let mut run = run(c, round, &[20_000; 100]);
         for s in
@@ -236,7 +237,7 @@ fn a_late_sender_shows_where_times_count_from_the_due_time() {
             .find(|l| l.starts_with("| camera |") && l.contains(of) && l.contains("5.03 ms"))
             .map(str::to_owned)
     };
-    // Published 10 µs after it was due, and received after 20 µs.
+    // A sample is published 10 µs after it is due, and received 20 µs later.
     assert_eq!(
         row("fastdds/shm").as_deref(),
         Some("| camera | fastdds/shm | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 5.03 ms |"),
@@ -312,7 +313,7 @@ fn drops_of_a_link_are_reported_over_time() {
             let mut run = run(c, round, &[20_000; 100]);
             if dropping && c.system != System::Driveline {
                 let a = &mut run.accounts[0];
-                // Five in a row are lost, three in a row never sent, and the last two neither.
+                // Five samples in a row are lost. Three in a row and the last two are never sent.
                 a.stamps[20..25].iter_mut().for_each(|s| (s.received, s.transport_ns) = (None, 0));
                 a.stamps.truncate(98);
                 a.stamps.drain(70..73);
@@ -333,7 +334,8 @@ fn drops_of_a_link_are_reported_over_time() {
             .clone()
     };
     let lost = line("fastdds/shm · lost");
-    // Each due sample is in one stretch of the run; the lost ones are near its fifth part.
+    // Each lost sample is in one stretch of the run. The lost samples are at about a fifth of the
+    // run.
     assert_eq!(lost.iter().sum::<f64>(), 5.0);
     let at =
         |values: &[f64]| values.iter().position(|n| *n > 0.0).unwrap() as f64 / values.len() as f64;
@@ -401,7 +403,7 @@ fn percentiles_without_enough_samples_are_named() {
     }
 }
 
-/// A workload whose path has parts, and which is observed.
+/// Renders a workload whose path has parts, with observations of its processes.
 fn reference() -> [String; 3] {
     rendered(experiment("X", 2, vec![workload_case(System::Driveline, 0)]), |c, round| {
         let mut o = Observations::default();
@@ -469,7 +471,7 @@ fn each_channel_of_a_fusion_has_its_latency_in_every_rendering() {
         let ages = "(p50 of the slowest): reference 9.00 ms Driveline, 9.00 ms ros1/tcp.";
         assert!(words.contains(ages), "{text}");
     }
-    // Of both rounds together.
+    // Drops are the sum of both rounds.
     for (name, drops) in [("Driveline", 2), ("ros1/tcp", 40)] {
         let row = format!("| {name} | 9.00 ms | 9.00 ms | 9.00 ms | {drops} |");
         assert!(markdown.contains(&row), "{row}: {markdown}");
@@ -486,7 +488,7 @@ fn each_channel_of_a_fusion_has_its_latency_in_every_rendering() {
 #[test]
 fn what_a_reference_system_is_judged_by_stands_in_every_rendering() {
     let [terminal, page, markdown] = reference();
-    // 151 points in each of two rounds; a process's share is of the time between them.
+    // Two rounds of 151 points make 302. Processor time is divided by the time between points.
     let cells = ["90.0 ms", "90.0 ms", "90.0 ms", "302", "2.00 ms", "0 ns", "2.00", "30.0 MiB"];
     let expected = [&["Driveline"][..], &cells].concat();
     let line = |l: &str| {
@@ -542,7 +544,8 @@ fn layers_have_their_numbers_where_they_are_asked_for() {
     );
     let (_, table) = page.split_once("Layer by layer").unwrap();
     assert!(table.split("</table>").next().unwrap().contains("<td>49.2 µs</td>"), "{table}");
-    // In other outputs they are a plot, and numbers on the page.
+    // If the question is about something else, the parts are only on the page, as a plot and as
+    // numbers.
     let [_, page, markdown] = rendered(experiment("X", 3, cases(Metric::Transport)), copied);
     assert!(!markdown.contains("on its way") && page.contains("Layer by layer"), "{markdown}");
 }

@@ -26,7 +26,7 @@ run: {rounds: 5, messages: 20, warm_up: 2}
 
 fn bench(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_driveline-bench"));
-    // Peers of this machine do not take part.
+    // Excludes the peers that are installed on this machine.
     command.args(arguments).current_dir(dir).env("DRIVELINE_PEERS", dir).stdin(Stdio::null());
     command
 }
@@ -54,7 +54,7 @@ fn runs(archive: &Path) -> usize {
         .count()
 }
 
-/// On any machine: without the gateway, and perhaps without root.
+/// Works on any machine: the gateway is missing, and the user may not be root.
 #[test]
 fn impossible_measurements_are_reported_once_in_a_dry_run_and_in_a_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,7 +107,7 @@ fn a_file_of_the_environment_that_is_not_there_is_refused_before_the_first_run()
             ];
             assert!(words.iter().all(|w| err.contains(*w)), "{err}");
         }
-        // If another experiment runs, the option is unused.
+        // Another experiment does not use the variable.
         assert!(
             bench(dir.path(), &["run", "W1", "--quick", "--dry-run"])
                 .env(variable, value)
@@ -154,7 +154,7 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     // A hypervisor may invalidate a run.
     assert!(code == 0 || code == 1, "{text}{err}");
     assert!(runs(&archive) == 20 && !text.contains("PARTIAL"), "{text}");
-    // Without a terminal, lines show the progress, the first one at once.
+    // Without a terminal, progress is printed as lines; the first line comes immediately.
     assert!(err.starts_with(&format!("{made} of 20 runs made, about ")), "{err}");
     let report = std::fs::read_to_string(archive.join("report.html")).unwrap();
     assert!(!report.contains("PARTIAL") && report.contains("Does it arrive?"));
@@ -184,7 +184,7 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
 
     let (code, _, err) = ended(dir.path(), &["compare", "a", "a"]);
     assert!(code == 2 && err.contains("the same measurement"), "{code} {err}");
-    // With the same figures.
+    // The copy has the same figures.
     assert!(
         Command::new("cp")
             .args(["-r", "a", "b"])
@@ -205,7 +205,7 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     let (code, text, _) = ended(dir.path(), &["--json", "compare", "a", "b"]);
     let comparison: Value = serde_json::from_str(&text).unwrap();
     let of_debug_builds = if cfg!(debug_assertions) { 2 } else { 0 };
-    // Disturbances are reported as well.
+    // The warnings also include disturbances; they are left out here.
     let rendered = comparison["warnings"]
         .as_array()
         .unwrap()
@@ -221,7 +221,7 @@ fn a_measurement_whose_terminal_closes_is_reported_and_no_other_uses_its_directo
     std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("messages: 20", "messages: 200"))
         .unwrap();
     let archive = dir.path().join("a");
-    // Without a terminal, the signal may be ignored, and stays ignored.
+    // Resets SIGHUP: without a terminal, the tests may ignore it, and the command would do so too.
     let child = Command::new("env")
         .args([
             "--default-signal=HUP",
@@ -310,7 +310,8 @@ fn each_peer_has_one_line_and_more_where_it_is_named() {
         list.contains("driveline bench peers NAME") && !list.contains("small messages"),
         "{list}"
     );
-    // One peer with its complete description, or how to add it; the same for all of them.
+    // For a named peer, the command prints its complete description, or how to add it; with
+    // `--settings`, it does so for every peer.
     let mine = of(&["mine"]);
     assert!(
         mine.contains("mine/udp: over udp")
@@ -511,7 +512,7 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         ("link --processing-us 5", 2, "--rate"),
         ("link --wait poll", 2, "spin:US"),
         ("link --size big", 2, "e.g. 64,1k,4M"),
-        // The file is wrong, or the machine too small; the command line is right.
+        // The command line is right, but the file is wrong or the machine is too small.
         ("run ./mine.yaml --dry-run", 1, "did you mean `fastdds`?"),
         ("run ./none.yaml --dry-run", 1, "none.yaml"),
         (
@@ -573,7 +574,7 @@ fn what_a_damaged_measurement_says_cannot_write_over_the_screen() {
             "{code} {moves:?} {err}"
         );
     }
-    // The name comes from the archive, not from the user who unpacks it.
+    // The name comes from the archive. The user who unpacks the archive did not choose it.
     std::fs::write(&manifest, text).unwrap();
     let wild = "\u{1b}[2Jgone";
     std::fs::rename(dir.path().join("a"), dir.path().join(wild)).unwrap();

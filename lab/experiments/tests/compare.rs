@@ -29,8 +29,8 @@ fn verdicts(
     p50.map(|r| (r.system, r.verdict)).collect()
 }
 
-// Seeds are fixed: with others, one of twenty families of comparisons may show a difference by
-// chance.
+// Seeds are fixed. With random seeds, one of twenty families of comparisons would show a difference
+// by chance.
 
 #[test]
 fn the_same_thing_measured_twice_shows_no_difference() {
@@ -132,7 +132,7 @@ fn a_measurement_is_not_compared_with_itself() {
 #[test]
 fn rounds_that_are_too_short_are_called_that_and_not_unlike() {
     let dir = tempfile::tempdir().unwrap();
-    // As with rounds of equal duration.
+    // The numbers of samples differ, as in rounds of equal duration.
     for (name, samples) in [("a", 200), ("b", 260)] {
         pair_of(&dir.path().join(name), (5, samples), 2.0, 0.0, samples as u64);
     }
@@ -244,7 +244,8 @@ fn a_row_that_its_own_tool_contradicts_is_not_compared() {
 #[test]
 fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
     let dir = tempfile::tempdir().unwrap();
-    // Four cells with two systems each. The systems named here are missing, or have no valid run.
+    // Makes an archive of four cells with two systems each. Systems named in `without` are missing,
+    // and systems named in `invalid` have no valid run.
     let archive = |name: &str, without: &str, invalid: &str, figure: Metric| {
         let mut cases = Vec::new();
         for cell in ["one", "two", "three", "four"] {
@@ -331,7 +332,8 @@ fn other_differences_are_reported() {
     }
 }
 
-/// Driveline, which takes a third less time in B, with two floors, one of which is its own.
+/// Returns the verdict on Driveline, which takes a third less time in B. There are two floors, one
+/// of which is Driveline's own.
 fn beside_floors(own: (&[f64; 6], &[f64; 6]), other: (&[f64; 6], &[f64; 6])) -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let measured = |name: &str, own: &[f64; 6], other: &[f64; 6], factor: f64, seed: u64| {
@@ -383,10 +385,10 @@ fn beside_floors(own: (&[f64; 6], &[f64; 6]), other: (&[f64; 6], &[f64; 6])) -> 
 fn only_a_rows_own_floor_excuses_it_and_only_if_it_changed() {
     let (same, faster) = ([1.0; 6], [0.67; 6]);
     assert_eq!(beside_floors((&same, &faster), (&same, &same)), Verdict::MachineChanged);
-    // A changed floor of other readers has no effect on it.
+    // A change of another floor has no effect on the row.
     assert_eq!(beside_floors((&same, &same), (&same, &faster)), Verdict::Faster);
-    // Its floor changed about as much, but its rounds vary so much that the change is not
-    // significant.
+    // The row's own floor changed about as much, but the floor's rounds vary so much that the
+    // change is not significant.
     let (restless, by_chance) =
         ([1.0, 0.2, 1.0, 1.0, 5.0, 1.0], [0.67, 3.0, 0.67, 0.67, 0.67, 0.1]);
     assert_eq!(beside_floors((&restless, &by_chance), (&same, &same)), Verdict::Faster);
@@ -431,7 +433,7 @@ fn what_changed_as_much_as_the_floor_is_the_machine() {
     assert!(rows.iter().any(|r| r.role == Role::Floor && r.verdict == Verdict::Faster), "{rows:?}");
 }
 
-/// Five rounds of 100 samples with this processor time and these losses of Driveline, and this
+/// Makes rounds of 100 samples with the given processor time and losses of Driveline, and the given
 /// processor time of its floor.
 fn costing(directory: &Path, rounds: u64, cpu_ns: f64, floor_cpu_ns: f64, lost: u64) -> Archive {
     let mut driveline = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
@@ -475,7 +477,7 @@ fn processor_time_and_losses_are_compared_as_latencies_are() {
         (of(What::CpuPerMessage).unwrap(), of(What::ShareLost), printed(dir.path()))
     };
     let (same, none, text) = verdicts(5, (5_000.0, 5_000.0), (0, 0));
-    // If everything arrived there is nothing to compare.
+    // If all samples arrived, there are no losses to compare.
     assert_eq!((same, none), (CostVerdict::NoDifferenceShown, None), "{text}");
     let (more, lost, text) = verdicts(5, (7_500.0, 5_000.0), (0, 10));
     assert_eq!((more, lost), (CostVerdict::More, Some(CostVerdict::More)), "{text}");
@@ -497,7 +499,7 @@ fn processor_time_and_losses_are_compared_as_latencies_are() {
         "{text}"
     );
     assert!(cpu[3].starts_with("1.50 [1.4"), "{cpu:?}");
-    // 10, 11, 12, 13 and 14 of 100.
+    // The five rounds lost 10, 11, 12, 13 and 14 samples of 100.
     let lost = line("driveline lost");
     assert_eq!(
         (lost[1].as_str(), lost[2].as_str(), lost[5].as_str()),
@@ -508,7 +510,7 @@ fn processor_time_and_losses_are_compared_as_latencies_are() {
     assert!(text.contains("Processor time per message: 0 less, 1 more, 0 without"), "{text}");
     let (less, lost, _) = verdicts(5, (2_500.0, 5_000.0), (10, 0));
     assert_eq!((less, lost), (CostVerdict::Less, Some(CostVerdict::Less)));
-    // A change that the floor has as well comes from the machine; few rounds have no verdict.
+    // If the floor changed too, the change comes from the machine. Too few rounds give no verdict.
     assert_eq!(verdicts(5, (7_500.0, 7_500.0), (0, 0)).0, CostVerdict::MachineChanged);
     let (few, lost, _) = verdicts(4, (7_500.0, 5_000.0), (0, 10));
     assert_eq!((few, lost), (CostVerdict::TooFewRounds, Some(CostVerdict::TooFewRounds)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Forged archives, and archives damaged in transfer: refused with place and remedy, or reported,
-//! and never a panic.
+//! Forged archives, and archives damaged in transfer, are refused with the place and the remedy, or
+//! they are reported. None causes a panic.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -101,7 +101,7 @@ fn numbers_that_no_run_has_are_refused_with_file_case_round_and_remedy() {
         );
         std::fs::write(&path, &good).unwrap();
     }
-    // The given remedy works.
+    // The remedy that the error names works.
     std::fs::remove_file(&path).unwrap();
     assert!(reported(archive.directory()).unwrap().contains("PARTIAL"));
 }
@@ -115,7 +115,7 @@ fn sums_of_reported_values_cannot_overflow() {
         for round in 0..2 {
             let rendered = [
                 ("/accounts/0/verified", most.clone()),
-                // Of invalid runs, as valid ones cannot have any.
+                // Only invalid runs get torn payloads: a valid run cannot have any.
                 ("/accounts/0/torn", if case % 2 == 0 { json!(0) } else { most.clone() }),
                 ("/accounts/0/invalid", if case % 2 == 0 { json!([]) } else { json!(["torn"]) }),
                 ("/accounts/0/not_sent", json!({"full": most, "slow": most})),
@@ -248,13 +248,13 @@ fn what_ends_say_cannot_move_the_cursor_and_makes_neither_lines_nor_elements() {
         let moves = text.chars().find(|c| c.is_control() && *c != '\n' && *c != '\t');
         assert!(moves.is_none() && !text.contains("\\u001b"), "{of}: {moves:?}: {text}");
         assert!(text.contains("gone"), "{of} does not report it: {text}");
-        // In CSV it is in quotes.
+        // In CSV, a line break is allowed, because the text is in quotes.
         if of != "CSV" {
             assert!(!text.contains("\n# heading"), "{of}: {text}");
         }
     }
     assert!(!markdown.contains(" <img"), "{markdown}");
-    // Its plotting library has some of its own.
+    // The page is not checked for all control characters: its plotting library contains some.
     let page = read("report.html");
     assert!(
         page.contains("gone")

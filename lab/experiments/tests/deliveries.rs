@@ -13,7 +13,7 @@ use driveline_lab::{ReportArgs, report};
 use fixture::{case, experiment, link, manifest, peer, run};
 use std::path::Path;
 
-/// A node with three subscriptions, one of which gets its messages late and one none.
+/// Observations of a node with three subscriptions: one gets its messages late, and one gets none.
 fn observations() -> Observations {
     let mut o = Observations::default();
     let points = |ns: u64| (0..100).map(move |i| Point { time_ns: i * 1_000_000, value: ns });
@@ -37,7 +37,8 @@ fn observations() -> Observations {
     o
 }
 
-/// Two rounds of it, next to a link with filled payloads whose figure is named.
+/// Makes an archive with two rounds of this workload and of a link. The link's payloads are filled,
+/// and its scenario names the figure.
 fn archive(dir: &Path) -> Archive {
     let workload = Workload {
         name: "topology".into(),
@@ -123,7 +124,7 @@ fn tables_and_pages_have_it_where_they_have_links() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    // Late, lost, not sent.
+    // The last columns are: late, lost, not sent.
     assert!(row("T3").ends_with(&["100", "360", "40"].map(str::to_owned)), "{text}");
     assert!(
         text.contains("Not arrived, which no percentile shows: 400 of 800 by Driveline (T3)."),
@@ -144,7 +145,7 @@ fn tables_and_pages_have_it_where_they_have_links() {
         page.contains("of all deliveries that were due")
             && page.contains("its publisher did not come to it")
     );
-    // In one column with its comparison.
+    // The workload is in the same column as the link with which it is compared.
     assert!(
         page.contains("class=kind>filled</th>")
             && !page.contains("class=kind>filled and read</th>")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `bench link`, with tiny numbers: what it measures, keeps, prints and refuses, never how fast.
+//! Tests of `bench link` with tiny numbers of samples: the runs that it makes, stores, prints and
+//! refuses, but not their speed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 use driveline_lab::archive::{Archive, Case, Role, Run};
@@ -10,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Maximum number of measurements until the hypervisor leaves the machine alone for that long.
+/// Maximum number of measurements until one is not disturbed by the hypervisor.
 const ATTEMPTS: usize = 20;
 const TINY: &str = "--messages 20 --warm-up 5 --cpus any";
 const BENCH: &str = env!("CARGO_BIN_EXE_driveline-bench");
 
-/// The command with its peers, of which there are none by default, in an own directory.
+/// Returns the command, run in `dir`, which is also the directory of its peers.
 fn command(dir: &Path, args: &str) -> Command {
     let mut command = Command::new(BENCH);
     command.arg("link").args(args.split_whitespace());
@@ -23,7 +24,8 @@ fn command(dir: &Path, args: &str) -> Command {
     command
 }
 
-/// A directory of peers with the one in Python of the engine's tests in it, called `test`.
+/// Makes a directory of peers with one peer called `test`: the Python peer of the tests of
+/// `driveline-bench`.
 fn with_peer() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/tests/peer.py");
@@ -84,7 +86,8 @@ impl Measured {
     }
 }
 
-/// Every run of every case is valid and closed, with as many samples as it should have.
+/// Checks that every run of every case is valid, has closed accounts, and has the right number of
+/// samples.
 fn check(m: &Measured, rounds: usize) {
     assert_eq!((&m.summary["complete"], m.archive.manifest.experiments.len()), (&true.into(), 1));
     for (c, runs) in m.cases() {
@@ -122,7 +125,7 @@ fn links_are_measured_next_to_their_floors_and_kept_with_machine_rule_and_stamps
     assert!(to[0].starts_with("floor: futex · processes · ping-pong"), "{to:?}");
     assert!(to[1].starts_with("floor: memcpy into shared slots in turn · 64 KiB"), "{to:?}");
     assert!(ratios[0]["p50"]["estimate"].as_f64().unwrap() > 0.0);
-    // 40 samples say nothing about a 99th percentile.
+    // 40 samples are too few for a 99th percentile.
     assert_eq!((&figures["transport"]["p99"], &ratios[0]["p99"]), (&Value::Null, &Value::Null));
     let manifest = &m.archive.manifest;
     let known = &manifest.machine;
@@ -137,8 +140,8 @@ fn links_are_measured_next_to_their_floors_and_kept_with_machine_rule_and_stamps
     }
 }
 
-/// A ping-pong asks nothing while an answer is missing, so it has no figure of a schedule, and its
-/// report says that it is one.
+/// A ping-pong sends nothing until the answer has come. It therefore has no schedule-relative
+/// figure, and its report says that it is a ping-pong.
 #[test]
 fn only_an_open_loop_is_called_one_and_has_figures_of_its_schedule() {
     let dir = tempfile::tempdir().unwrap();
@@ -212,15 +215,15 @@ fn the_printed_scenario_is_measured() {
     for id in ["1 KiB · 1→2 · spin:20 · driveline", "64 B · 1→1 · block · test/sound"] {
         assert!(cases.iter().any(|c| c["id"] == id), "no '{id}' in {cases:?}");
     }
-    // Neither measures.
+    // Neither command measures anything.
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
-/// Runs the command without the right to real-time priorities: neither by a capability nor by a
-/// limit.
+/// Runs the command without the right to real-time priorities: it has neither the capability nor a
+/// limit that permits them.
 fn without_priorities(dir: &Path, args: &str) -> Output {
-    // Root has its capabilities back with each program that it starts, unless they are out of
-    // bounds.
+    // Root regains its capabilities with each program that it starts, unless the bounding set
+    // excludes them.
     let bounds: &[&str] = if rustix::process::geteuid().is_root() {
         &["setpriv", "--bounding-set=-sys_nice", "--"]
     } else {
@@ -247,7 +250,7 @@ fn a_refused_priority_is_reported_in_every_run_and_by_the_machine() {
             let ended = without_priorities(dir.path(), &format!("{args} {more} --out {out}"));
             let archive =
                 Archive::open(&dir.path().join(out)).unwrap_or_else(|e| panic!("{e:#} {ended:?}"));
-            // Printed once, and only if it was requested.
+            // The refusal is printed once, and only if a priority was requested.
             let printed = text(&ended.stdout).matches("NOT SET  class Fifo priority 60: ").count();
             assert_eq!(printed, usize::from(more.contains("--priority")), "{ended:?}");
             Measured { summary: Value::Null, archive }
@@ -263,7 +266,7 @@ fn a_refused_priority_is_reported_in_every_run_and_by_the_machine() {
                 let refused = |u: &&String| {
                     u.starts_with("class Fifo priority 60: ") && u.contains("rtprio limit")
                 };
-                // Once, however many ends say so.
+                // A refusal is stored once, even if several ends report it.
                 let all = run.unset.iter().chain(run.accounts.iter().flat_map(|a| &a.unset));
                 assert_eq!(all.filter(refused).count(), 1, "{}: {run:?}", c.id);
                 runs += 1;
@@ -287,7 +290,7 @@ fn children(pid: u32) -> Vec<Pid> {
     list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().unwrap())).collect()
 }
 
-/// The process is stopped as soon as its first measured process exists, whenever that is.
+/// Interrupts the command as soon as its first measured process exists.
 #[test]
 fn an_interruption_leaves_a_partial_result_that_can_be_resumed() {
     let dir = tempfile::tempdir().unwrap();
@@ -315,8 +318,7 @@ fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let args = "--size 64 --wait block --rounds 1 --messages 1000 --rate 20 --json --out a";
     let mut child = command(dir.path(), args).stdout(Stdio::piped()).spawn().unwrap();
-    // Every measured process is killed as soon as it is seen: none of them could end by itself so
-    // soon.
+    // Kills every measured process as soon as it appears, before it can end by itself.
     while child.try_wait().unwrap().is_none() {
         for measured in children(child.id()) {
             let _ = kill_process(measured, Signal::KILL);
@@ -353,7 +355,7 @@ fn what_a_peer_cannot_do_is_left_out_with_a_reason() {
     let has = |words: [&str; 2]| left_out.iter().any(|l| words.iter().all(|w| l.contains(w)));
     assert!(has(["ros2_inter", "not installed: install ROS 2"]), "{left_out:?}");
     assert!(has(["1 MiB", "carries 32 to 65536 bytes"]), "{left_out:?}");
-    // Next to Driveline, with its ratios and its settings.
+    // The peer is reported next to Driveline, with its ratios and its settings.
     let ratios = m.result("64 B · test/sound")["ratios"].as_array().unwrap();
     let to: Vec<_> = ratios.iter().map(|r| r["to"].as_str().unwrap()).collect();
     assert!(
@@ -409,7 +411,7 @@ fn a_row_that_the_middlewares_own_tool_contradicts_is_invalid() {
     let account = &runs[0].accounts[0];
     assert_eq!(account.own_tool.as_ref().unwrap().mean_ns, Some(110_000));
     assert_eq!(account.unset, ["a wish of the tool"]);
-    // One that has no tool has no row of one.
+    // A variant without a tool has no result and no case of a tool.
     assert!(m.result("ping-pong · test/sound")["own_tool"].is_null());
     let tools = m.cases().filter(|(c, _)| c.role == Role::OwnTool);
     assert!(tools.map(|(c, _)| c.system.to_string()).all(|system| system != "test/sound"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Losses are compared whichever end counts them, and few messages do not make a significant
-//! difference.
+//! Tests that losses are compared regardless of the end that counts them, and that a few messages
+//! make no significant difference.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
 mod fixture;
@@ -21,7 +21,8 @@ fn losing(directory: &Path, case: &Case, lost: u64) -> Archive {
         let mut run = run(case, round, &[20_000; 100]);
         let mut o = Observations::default();
         let counters: Vec<(&str, u64)> = if case.workload.is_some() {
-            // Some are late, which is not a loss; one of the lost samples was not even sent.
+            // Some deliveries are late, which is not a loss. One of the lost samples was never
+            // sent.
             let not_sent = lost.min(1);
             vec![
                 ("messages scheduled", 100),
@@ -82,7 +83,7 @@ fn losses_of_links_of_workloads_and_of_chains_are_compared_alike() {
             compared(&case, (0, 20)).unwrap_or_else(|| panic!("{}: nothing is compared", case.id));
         assert_eq!((more.a, more.b, more.verdict), (0.0, 0.2, CostVerdict::More), "{}", case.id);
         assert_eq!(compared(&case, (20, 0)).unwrap().verdict, CostVerdict::Less, "{}", case.id);
-        // If everything arrived there is nothing to compare.
+        // If all samples arrived, there is nothing to compare.
         assert!(compared(&case, (0, 0)).is_none(), "{}", case.id);
     }
 }

@@ -39,7 +39,7 @@ fn plain(ns: u64) -> impl Fn(&Case, u64) -> (Run, Observations) {
     move |c, round| (run(c, round, &[ns; 100]), Observations::default())
 }
 
-/// Returns the cells of the row that begins so.
+/// Returns the cells of the row that begins with `first` and `system`.
 fn row<'a>(text: &'a str, first: &str, system: &str) -> Vec<&'a str> {
     let cells =
         |line: &'a str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
@@ -168,7 +168,7 @@ fn subscribers_are_distinguished() {
     let (text, terminal) = rendered(e, |c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         if c.system == peer("zenoh/shm") && c.cell == "1→4" {
-            // The third one gets nothing.
+            // The third subscriber gets nothing.
             let a = &mut run.accounts[0];
             a.stamps
                 .iter_mut()
@@ -210,7 +210,7 @@ Medians of the first and of the last of 4 subscribers, and for how many samples 
 
 #[test]
 fn subscribers_without_samples_are_reported_where_few_receive_any() {
-    // Of eight, all are served, one, and none; of one, none.
+    // Each entry: system, number of subscribers, number of subscribers that get samples.
     let served = [
         (System::Driveline, 8, 8),
         (peer("fastdds/shm"), 8, 1),
@@ -312,7 +312,7 @@ fn context_switches_are_printed_per_message() {
         experiment("X", 1, vec![watched(System::Driveline, 0), watched(peer("fastdds/shm"), 1)]);
     let (text, terminal) = rendered(e, |c, round| {
         let mut o = Observations::default();
-        // 50 Hz: five messages in each tenth of a second.
+        // At 50 Hz, five messages are sent in each tenth of a second.
         for (subject, switches) in
             [("publisher", 5), ("subscriber 0", if c.system == System::Driveline { 5 } else { 15 })]
         {
@@ -336,7 +336,7 @@ fn context_switches_are_printed_per_message() {
     assert!(terminal.contains("switches/message"), "{terminal}");
 }
 
-/// 50 Hz of 1 MB; one system loses every second sample.
+/// Two systems send 1 MB at 50 Hz; one of them loses every second sample.
 #[test]
 fn the_goodput_of_streams_is_printed_with_the_notes() {
     let stream = |system, i| Case {

@@ -106,7 +106,7 @@ fn what_a_run_measures_once_is_reported_with_its_unit_everywhere() {
     assert_eq!(cases[1]["figures"]["start_publisher"]["n"], 3);
 }
 
-/// The program measures them as a user calls it: checks what it does, not how fast.
+/// Runs the program as a user does. Checks the results, not the speed.
 #[test]
 fn a_scenario_with_measure_is_measured_and_archived() {
     let dir = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ run: {rounds: 2, seconds: 0.1, warm_up: 2}
         .unwrap();
     let text = String::from_utf8_lossy(&run.stdout);
     let said: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
-    // The hypervisor may take processor time, which makes a run invalid.
+    // The hypervisor may take processor time; then a run is invalid.
     let faults: Vec<String> = said["experiments"][0]["cases"]
         .as_array()
         .unwrap()

@@ -87,7 +87,7 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
         let rendered: f64 = cell.split([' ', '×']).next().unwrap().parse().unwrap();
         assert!((rendered / value - 1.0).abs() < 0.05, "{cell} is not {value}");
     };
-    // On the terminal.
+    // Checks the terminal.
     let text = rendered(false);
     let floor = row(&text, "memcpy · into shared slots in turn · 1048576 B");
     assert_eq!(floor[1], "600", "{text}");
@@ -103,9 +103,11 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
     };
     near(&column("1 MiB · filled (", "Driveline", 4), 2.0);
     near(&column("1 MiB · filled (", "fastdds/shm", 6), 4.0);
-    // An untouched payload is not written: it has no such ratio, and processor time is next.
+    // An untouched payload is not written, so it has no such ratio. The next column, processor
+    // time, takes its place.
     assert!(column("1 MiB · untouched (", "Driveline", 4).ends_with("µs"), "{text}");
-    // The published Markdown: a floor among the others, without a ratio to itself.
+    // Checks the published Markdown: this floor is listed with the other floors, without a ratio to
+    // itself.
     let table = rendered(true);
     assert!(table.contains("| p50 ÷ memcpy |"), "{table}");
     let floor = row(&table, "| floor, into shared slots in turn · 1048576 B |");
@@ -130,9 +132,10 @@ fn a_copy_is_a_row_among_the_floors_next_to_filled_payloads() {
         ("", ""),
         "{table}"
     );
-    // The floor of Driveline's own row is still the word. Figures that include filling have none.
+    // The ratio to the floor is still the ratio to a bare word. Figures that include filling have
+    // no such ratio.
     assert!(!table.lines().any(|l| l.starts_with("| 1 MiB") && l.contains("÷ floor")), "{table}");
-    // On the page, and as CSV.
+    // Checks the page and the CSV file.
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
     for what in [
         "p50 ÷ memcpy",
@@ -164,7 +167,8 @@ fn a_copy_that_changed_excuses_only_what_has_it_in_it() {
             of("untouched", Payload::Untouched, 1),
             copies(SIZE, 2),
         ];
-        // Filling takes 9 µs more, which must change in proportion.
+        // Subtracts the 9 µs that the fixture adds for filling, so that the whole figure changes by
+        // `factor`.
         archive(&dir.path().join(name), cases, seed, |c| {
             if c.cell == "filled" { 109_000.0 * factor - 9_000.0 } else { 50_000.0 * factor }
         })

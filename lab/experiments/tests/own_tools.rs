@@ -75,7 +75,7 @@ fn a_row_whose_variant_is_contradicted_is_marked_in_its_cell_and_nowhere_else() 
         assert_eq!(rendered.matches("_listener (INVALID)").count(), 1, "{rendered}");
     }
     assert_eq!(page.matches("<span class=bad>not confirmed</span>").count(), 1);
-    // It keeps its ratio, which the contradicted row does not have.
+    // The row that is not confirmed keeps its ratio. The contradicted row has none.
     assert!(
         text.lines().any(|l| l.contains("fastdds/udp (NOT CONFIRMED)") && l.contains("1.00")),
         "{text}"

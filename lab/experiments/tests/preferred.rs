@@ -38,7 +38,8 @@ fn effects_of_a_preference_are_reported_of_its_holder_and_of_the_slowest_other()
     let archive = Archive::create(&dir.path().join("a"), manifest(vec![e], 1)).unwrap();
     for c in &archive.manifest.experiments[0].cases {
         for round in 0..5 {
-            // Other subscribers take a tenth longer each; the preferred one takes nearly no time.
+            // Each subscriber takes a tenth longer than the previous one. The preferred one takes
+            // nearly no time.
             let mut run = run(c, round, &[if c.cell == "quiet" { 10_000 } else { 100_000 }; 100]);
             let preferred = c.beside.favour.as_ref().map(|f| f.subscriber);
             let stamps = run.accounts[0].stamps.iter_mut();
@@ -90,7 +91,7 @@ fn the_slowest_other_is_the_same_one_without_the_preference() {
     for c in &archive.manifest.experiments[0].cases {
         for round in 0..5 {
             let mut run = run(c, round, &[100_000; 100]);
-            // Without the preference, another one is the slowest.
+            // Without the preference, another subscriber is the slowest.
             if c.cell == "hogs" {
                 run.accounts[0]
                     .stamps

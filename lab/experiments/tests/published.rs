@@ -119,7 +119,7 @@ fn cells_of_scenarios() -> Cells {
     cells
 }
 
-/// Returns what differs, one line for each cell.
+/// Returns the differences, one line for each cell.
 fn differences(scenarios: &Cells, papers: &Cells) -> Vec<String> {
     let mut wrong = Vec::new();
     for (key, here) in scenarios {
@@ -158,7 +158,7 @@ fn a_wrong_figure_a_wrong_pairing_and_a_missing_cell_are_found() {
     scenarios.get_mut(mean).unwrap().remove("p95");
     assert_eq!(differences(&scenarios, &papers).len(), 1);
 
-    // The figure is missing next to one system, and superfluous next to the other.
+    // The figure is missing for one system, and is one too many for the other.
     let mut scenarios = papers.clone();
     let figures = scenarios.remove(mean).unwrap();
     scenarios.insert(mean.replace("'driveline'", "'fastdds/udp'"), figures);

@@ -76,7 +76,7 @@ fn a_published_figure_stands_next_to_its_reach() {
         (&row("FastCycle")["here"]["case"], &row("FastCycle")["here"]["ratio"]),
         (&"process · driveline".into(), &1.0.into())
     );
-    // As in the paper: between processes, compared with within one.
+    // As in the paper, a system between processes is compared with the reference within a process.
     let inter = row("ROS 2 inter");
     assert_eq!(
         (&inter["here"]["case"], &inter["here"]["ratio"]),
@@ -97,7 +97,8 @@ fn a_published_figure_stands_next_to_its_reliability() {
         cases.push((c, us * 1000, Observations::default()));
     }
     let published = scenario::load("B1").unwrap().published;
-    // The paper's figure is best effort: without such a measurement, it has no counterpart.
+    // The paper's figure is for best effort. Without a best-effort measurement, it has no
+    // counterpart.
     for (measured_cases, expected) in
         [(&cases[..], Some("best effort · cyclonedds/udp_default")), (&cases[..1], None)]
     {
@@ -209,12 +210,12 @@ fn a_chain_reports_transmission_in_percent_of_processing_next_to_published_ones(
     ] {
         assert!(rest.contains(what), "{what}");
     }
-    // The definition of the end-to-end figure is next to it.
+    // The page defines the end-to-end figure next to the figure.
     let way = "End to end is from just before camera publishes a sample until yolo has worked on \
          what came of it, along the inputs that trigger: camera → yolo.";
     assert!(page.split_once("Transmission compared").unwrap().0.contains(way), "{page}");
     assert!(chain_reports(1).1.contains(way));
-    // Shares are not times.
+    // The page has no table of published times, because the published figures are shares.
     assert!(!page.contains("Published, and measured here"));
 }
 

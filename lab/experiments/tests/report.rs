@@ -19,8 +19,8 @@ use fixture::{
 };
 use std::path::Path;
 
-/// An archive with a bit of everything: peers, handling, sizes, several subscribers, observed
-/// processes, a workload, failures.
+/// Makes an archive with a bit of everything: peers, kinds of payloads, sizes, several subscribers,
+/// observed processes, a workload, failures.
 fn archive(directory: &Path) -> Archive {
     let systems =
         || [System::Driveline, peer("fastdds/shm"), peer("cyclonedds/udp"), peer("iceoryx2/ipc")];
@@ -37,7 +37,8 @@ fn archive(directory: &Path) -> Archive {
         }
     }
     cases.extend(floors(cases.len()));
-    // The first two peers of the first cell have tools of their own; their results are below.
+    // The first two peers of the first cell have their own latency tools; `add` sets the results of
+    // the tools.
     cases.extend([own_tool(&cases[1], cases.len()), own_tool(&cases[2], cases.len() + 1)]);
     for c in cases.iter_mut().filter(|c| c.system == System::Driveline) {
         c.comparisons = vec![driveline_bench::Comparison {
@@ -69,7 +70,8 @@ fn archive(directory: &Path) -> Archive {
 
 fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut Random) {
     if c.role == Role::OwnTool {
-        // One peer has half of the published values here, the other nearly the same.
+        // The tool of one peer reports half of the latency measured here, the other tool nearly the
+        // same latency.
         let run =
             tool_run(round, if c.system.to_string() == "fastdds/shm" { 24_000 } else { 150_000 });
         return archive.add(experiment, c, &run, &Observations::default()).unwrap();
@@ -81,7 +83,7 @@ fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut R
         "cyclonedds/udp" => 160_000.0 + c.links.first().map_or(0, |l| l.size) as f64,
         _ => 21_000.0,
     };
-    // Some have enough samples for p99.9: then the table of latencies has its maximum width.
+    // Some rows have enough samples for p99.9, so the table of latencies has its maximum width.
     let samples = if c.cell.starts_with("1 MiB") { 620 } else { 100 };
     let mut values = latencies(random, samples, median, 0.05);
     // One sample of one peer is more than a period late.
@@ -143,9 +145,11 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
             "wider than the page: {:?}",
             rendered.cut_across
         );
-        // Five rows of names, axis and legend; curves are higher.
+        // The overview has five rows of names, an axis and a legend. A plot of curves would be
+        // higher.
         assert!((150.0..400.0).contains(&rendered.overview_height), "{rendered:?}");
-        // An overview and two explorers, with three layers each.
+        // The overview and the two explorers are three plots, each drawn as at least two SVG
+        // elements.
         assert!(rendered.plots >= 3 * 2, "{rendered:?}");
         for view in [
             "Percentiles | 64 B · filled",
@@ -190,7 +194,7 @@ fn what_a_page_or_its_browser_complains_of_is_seen() {
     for (name, body, word) in [
         ("thrown", "<script>throw new Error('thrown away')</script>\n", "thrown away"),
         ("said", "<script>console.error('said aloud')</script>\n", "said aloud"),
-        // Nothing of this reaches the page.
+        // The page is not notified of this error; only the browser reports it.
         ("drawn", "<svg><path d='M nowhere'/></svg>\n", "attribute d"),
     ] {
         let rendered = complaints(name, body).unwrap();
@@ -215,7 +219,8 @@ fn the_page_says_what_a_sceptic_asks() {
         "Driveline has the least median latency in all 5 cells",
         "loan-only: payload untouched",
         "filled and read",
-        // In both experiments: listed once, and linked from each.
+        // Both experiments leave this part out: it is listed once, and each experiment has a link
+        // to it.
         "<section id=\"left-out\"><h2>Left out</h2>",
         "<th scope=row>ecal</th><td>not installed: apt install &lt;ecal&gt; (in X1; refsys)</td>",
         "the publisher said: &lt;/script&gt;&lt;b&gt;no&lt;/b&gt;",
@@ -240,7 +245,7 @@ fn the_page_says_what_a_sceptic_asks() {
         3,
         "from the contents and from each experiment"
     );
-    // A system has no ratio to itself, and a table without heads has no strip for them.
+    // Driveline's row shows no ratio to itself, and no table has a row of empty heads.
     let own = body.split("<th scope=row>Driveline").nth(1).unwrap().split("</tr>").next().unwrap();
     assert!(own.contains("<td></td>") && !own.contains("<td>1</td>"), "{own}");
     assert!(
@@ -291,7 +296,7 @@ fn what_own_tools_say_is_published_with_the_tables() {
     for (item, (begins, ends)) in items.iter().zip(expected) {
         assert!(item.starts_with(begins) && item.ends_with(ends), "{item}");
     }
-    // An experiment without such tools has no list.
+    // An experiment without latency tools has no list of their results.
     assert_eq!(text.matches("own tools").count(), 1, "{text}");
 }
 
@@ -334,7 +339,7 @@ fn csv_and_summary_say_what_the_archive_says() {
         (&four["totals"]["received"], &four["totals"]["cpu_ns_per_sample"]),
         (&2000.into(), &8_000.0.into())
     );
-    // Each takes a tenth longer than the previous one.
+    // Each subscriber takes a tenth longer than the previous one, so the last one is always last.
     let last: Vec<_> = four["subscribers"]
         .as_array()
         .unwrap()
@@ -356,7 +361,7 @@ fn csv_and_summary_say_what_the_archive_says() {
     let [plain, filled] =
         ["transport", "fill_and_transport"].map(|m| ratio("64 B · filled · fastdds/shm", m));
     assert!((3.7..4.3).contains(&plain) && (2.5..3.0).contains(&filled), "{plain} {filled}");
-    // For a workload, the whole is compared.
+    // For a workload, the latency of the whole path is compared.
     let graphs = summary["experiments"][1]["cases"].as_array().unwrap();
     let whole = &graphs[1]["ratios"][0];
     assert_eq!(
@@ -364,7 +369,7 @@ fn csv_and_summary_say_what_the_archive_says() {
         (&"hot path".into(), &"reference · driveline".into())
     );
     assert!((1.9..2.1).contains(&whole["p50"]["estimate"].as_f64().unwrap()), "{whole}");
-    // One tool contradicts, the other does not, and rows without a tool have no verdict.
+    // One tool contradicts its row, the other does not. Rows without a tool have no verdict.
     let agrees = |id: &str| of(id)["own_tool"]["concord"].clone();
     assert_eq!(
         ["fastdds/shm", "cyclonedds/udp", "iceoryx2/ipc"]
@@ -430,7 +435,7 @@ fn lost_samples_are_reported_next_to_the_medians() {
         case(System::Driveline, "cell", 0, link()),
         case(peer("fastdds/shm"), "cell", 1, link()),
     ];
-    // Planned, but not started.
+    // This case is planned, but none of its runs was started.
     cases.push(case(peer("zenoh/shm"), "cell", 2, link()));
     let archive =
         Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, cases)], 1))
@@ -477,7 +482,8 @@ fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
             .unwrap();
     let c = &archive.manifest.experiments[0].cases[0];
     let mut run = run(c, 0, &[20_000; 90]);
-    // Ten of a hundred were not sent, and seven of the warm-up; all others arrived.
+    // Ten of a hundred samples were not sent, nor were seven of the warm-up. All other samples
+    // arrived.
     run.accounts[0].scheduled = 100;
     run.accounts[0].not_sent.insert("no memory".into(), 17);
     archive.add("X", c, &run, &Observations::default()).unwrap();
@@ -506,7 +512,7 @@ fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
 
 #[test]
 fn cells_in_which_driveline_has_no_figure_are_counted() {
-    // Systems without a valid run, in four cells.
+    // Returns the answer for four cells, in which the cases that `fails` selects have no valid run.
     let answers = |fails: &dyn Fn(&Case) -> bool| {
         let dir = tempfile::tempdir().unwrap();
         let mut cases = Vec::new();
@@ -561,12 +567,12 @@ fn cells_in_which_driveline_has_no_figure_are_counted() {
         ["In 4 of 4 cells Driveline has no figure, and others have (imu; radar; lidar; and 1 \
              more)."]
     );
-    // Without another system it has a figure, but no comparison.
+    // In a cell without a figure of another system, Driveline has a figure, but no comparison.
     assert_eq!(
         answers(&|c| !is_own(c) && c.cell == "lidar"),
         ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]
     );
-    // No system has a figure there.
+    // In the cell `lidar`, no system has a figure.
     assert_eq!(
         answers(&|c| c.cell == "lidar"),
         ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]

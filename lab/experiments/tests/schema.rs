@@ -9,8 +9,8 @@ use driveline_lab::scenario::{builtin, load, schema};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Returns the errors, each with its place. Panics at an unknown keyword of JSON Schema, which it
-/// would otherwise ignore.
+/// Returns the errors, each with its place. Panics at an unknown keyword of JSON Schema, because
+/// ignoring it would accept wrong files.
 fn mistakes(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
     let words = match schema {
         Value::Bool(true) => return Vec::new(),
@@ -168,7 +168,8 @@ fn the_schema_knows_every_scenario_that_there_is() {
     for b in builtin() {
         assert_eq!(judged(&data(b.id, b.text)), [""; 0], "{}", b.id);
     }
-    // The files of published tables, which the program accepts as well.
+    // The schema also accepts the scenario files next to the published tables, which the program
+    // accepts.
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benchmarks");
     let files: Vec<_> = std::fs::read_dir(docs)
         .unwrap()
@@ -236,7 +237,7 @@ fn what_judges_here_would_see_a_mistake() {
         "additionalProperties": false
     });
     let judged = |value: Value| mistakes(&schema, &schema, &value, "").len();
-    // With `oneOf`, exactly one must match.
+    // With `oneOf`, exactly one schema must match.
     assert_eq!(
         [
             json!({"a": 2}),

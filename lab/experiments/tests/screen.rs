@@ -39,8 +39,8 @@ fn on_a_terminal(dir: &Path, columns: usize, arguments: &str) -> Vec<String> {
     text.split(['\r', '\n', '\x1b']).map(str::to_owned).collect()
 }
 
-/// Returns the progress of a bar, in percent, and its estimate of the duration. Both are before
-/// `left`.
+/// Returns the progress that a bar shows, in percent, and its estimate of the remaining time. Both
+/// are before the word `left`.
 fn percent_and_eta(piece: &str) -> Option<(u64, &str)> {
     let (before, _) = piece.split_once(" left · ")?;
     let (before, eta) = before.rsplit_once(" %, ")?;
@@ -70,7 +70,8 @@ run: {rounds: 5, messages: 20, warm_up: 2}
         let rendered: Vec<(u64, &str)> =
             shown.iter().filter_map(|piece| percent_and_eta(piece)).collect();
         assert!(rendered.is_sorted_by_key(|(percent, _)| *percent), "{rendered:?}");
-        // At the beginning, and in progress; after the end, the bar is removed.
+        // The bar is shown at the beginning and during the measurement, and is removed after the
+        // end.
         assert!(
             rendered.first().is_some_and(|t| t.0 <= 5)
                 && rendered.iter().any(|t| (1..100).contains(&t.0)),
@@ -81,7 +82,7 @@ run: {rounds: 5, messages: 20, warm_up: 2}
                 && eta.trim_start_matches("about ").starts_with(|c: char| c.is_ascii_digit())
         };
         assert!(rendered.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{rendered:?}");
-        // The planned measurement has an estimate before the first run.
+        // The bar shows an estimate before the first run has ended.
         assert!(
             rendered[0].1 != "about 0 s" && rendered[0].1.starts_with("about "),
             "{rendered:?}"
@@ -94,8 +95,7 @@ run: {rounds: 5, messages: 20, warm_up: 2}
     }
 }
 
-/// Of a real experiment, whatever its result: an account that does not close on a busy machine is
-/// printed as such. Without a terminal each statement stays on one line, for `grep`.
+/// Lines fit the terminal. Without a terminal, each statement stays on one line, for `grep`.
 #[test]
 fn words_end_where_the_terminal_does_and_are_whole_elsewhere() {
     let dir = tempfile::tempdir().unwrap();
@@ -125,6 +125,8 @@ fn words_end_where_the_terminal_does_and_are_whole_elsewhere() {
     }
 }
 
+/// Accepts any result of the experiment: on a busy machine, an account may not close, and the
+/// report then shows that.
 #[test]
 fn a_browser_shows_the_report_of_a_real_experiment() {
     let dir = tempfile::tempdir().unwrap();
@@ -188,7 +190,7 @@ fn the_torn_reads_of_s5_tear_two_buffers_without_a_check() {
     };
     let dir = tempfile::tempdir().unwrap();
     let shown = Command::new(BENCH).args(["list", "--show", "S5"]).output().unwrap();
-    // With its own parameters, for a second and a half.
+    // Runs S5 with its own parameters, but only for a second and a half.
     let mut text: Vec<String> =
         String::from_utf8(shown.stdout).unwrap().lines().map(str::to_owned).collect();
     let quick = text.iter_mut().find(|line| line.starts_with("quick:")).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Streams are compared by goodput: more is better, a stall counts, and losses are listed next to
-//! it.
+//! Tests that streams are compared by goodput: more is better, a stall lowers it, and losses are
+//! listed next to it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod browser;
@@ -48,8 +48,8 @@ fn arrivals(c: &Case, round: u64, between_ns: &[u64], lost: usize) -> Run {
     run
 }
 
-/// Driveline has 50 MB/s. Fast DDS has by far the smallest median, but stalls: 25 MB/s. Zenoh has
-/// 100 MB/s with losses.
+/// Returns a run with these goodputs: Driveline has 50 MB/s, and Zenoh has 100 MB/s with losses.
+/// Fast DDS has by far the smallest median, but stalls, so it has 25 MB/s.
 fn of_system(c: &Case, round: u64) -> Run {
     match c.system.to_string().as_str() {
         "fastdds/shm" => arrivals(c, round, &[[MS; 9].as_slice(), &[391 * MS]].concat(), 0),
@@ -181,7 +181,8 @@ Not arrived, which neither percentiles nor goodput show: 50 of 505 by zenoh/tcp 
          50 of 505 by zenoh/tcp (stream · 2 MiB).
 ";
     assert!(terminal.contains(answer), "{terminal}");
-    // Neither has values in the columns of the other.
+    // Streams have no values in the columns of latencies, and latencies none in the column of
+    // goodput.
     for row in [
         "| stream · 2 MiB (goodput) | zenoh/tcp | 450 | 210 MB/s | | | 2.00 (2.00–2.00) | | | 5.00 \
          | 50 | 5 of 5 |",
@@ -230,8 +231,8 @@ Not arrived, which neither percentiles nor goodput show: 50 of 505 by zenoh/tcp 
     }
 }
 
-/// Driveline and Zenoh, which keep the rate of their sender to parts per million in all rounds; or
-/// Zenoh with a larger difference.
+/// Makes an archive of Driveline and Zenoh. Both keep the rate of their sender to parts per million
+/// in all rounds, unless `zenoh_ns` sets a larger difference.
 fn paced(directory: &Path, zenoh_ns: u64) -> Archive {
     let cases = vec![
         stream(System::Driveline, "paced", 1_000_000, 0),

@@ -109,7 +109,7 @@ transport | system | n | p50 | p95 | p99 | p50 ÷ Driveline | p99 ÷ Driveline |
 | 64 B \\| few | fastdds/shm | 10 | 1423 | – | – | 71.2 (71.2–71.2) | – | 5.00 | 0 | 5 of 5 |
 | 64 B \\| few | zenoh/tcp | no valid run | | | | | | – | 0 | 0 of 5 |";
     assert_eq!(table, expected);
-    // Important notes are kept, and the terminal has the same figures.
+    // The Markdown keeps important notes, and the terminal has the same figures.
     let here = format!("`driveline bench run --resume {}` goes on", dir.path().join("a").display());
     assert!(text.contains("PARTIAL") && text.contains(&here), "{text}");
     assert!(after.contains("PARTIAL") && after.contains("6 of 40 runs do not count"), "{rendered}");
@@ -144,7 +144,8 @@ With fewer than 5 rounds intervals are not to be trusted: measure more rounds be
     assert!(text.contains(answer), "{text}");
 }
 
-/// Returns the answer for these times of each system in each round; Driveline takes 20 µs in all.
+/// Returns the answer for the given times of other systems in each round. Driveline takes 20 µs in
+/// every round.
 fn answered(others: &[(&str, &str, [u64; 5])]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let mut cases: Vec<Case> = Vec::new();
@@ -181,7 +182,7 @@ fn answered(others: &[(&str, &str, [u64; 5])]) -> String {
 fn an_answer_names_a_winner_only_where_one_is_shown() {
     let (slower, unclear, ahead) =
         ([30_000; 5], [13_000, 16_000, 20_500, 22_000, 24_000], [15_000; 5]);
-    // Above 1 and below.
+    // The estimate of an unclear ratio may be above 1 or below 1.
     let above = [14_000, 16_000, 20_600, 25_000, 27_000];
     assert_eq!(
         answered(&[("cell", "fastdds/shm", above)]),
@@ -196,7 +197,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
          The least of the others is fastdds/shm's: 0.98 times Driveline's (95 % 0.65 to 1.20), \
          which shows no difference."
     );
-    // A system that is clearly ahead is named, not one whose lead is uncertain.
+    // The answer names a system that is clearly ahead, and not a system whose lead is uncertain.
     let far = [9_000, 10_000, 12_000, 30_000, 31_000];
     assert_eq!(
         answered(&[("cell", "fastdds/shm", far), ("cell", "zenoh/shm", ahead)]),
@@ -205,7 +206,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
          In the tail (p99, or p95 where n is too small for it) ahead of Driveline: zenoh/shm \
          (cell)."
     );
-    // One system with an unclear result is enough, and is named.
+    // One system with an unclear result makes the answer unclear, and the answer names it.
     let just = [20_400; 5];
     let wide = [13_000, 16_000, 22_000, 27_000, 29_000];
     let answer = answered(&[("cell", "fastdds/shm", just), ("cell", "zenoh/shm", wide)]);
@@ -220,7 +221,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
         ),
         "{answer}"
     );
-    // Several cells.
+    // Answers for several cells.
     let of = |cells: &[(&str, [u64; 5])]| {
         let all: Vec<_> = cells.iter().map(|(cell, ns)| (*cell, "fastdds/shm", *ns)).collect();
         answered(&all).split_inclusive('.').next().unwrap().to_owned()
@@ -242,7 +243,7 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
         of(&[(a, unclear), (b, unclear), (c, unclear)]),
         "In none of 3 cells is it clear whether Driveline has the least median latency."
     );
-    // Two of four cells have other systems, as in W1.
+    // Only two of four cells have other systems, as in W1.
     let compared = |ns| {
         answered(&[
             ("imu", "", slower),
@@ -259,7 +260,8 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
     ));
 }
 
-/// Driveline and a peer next to floors; the second floor takes `again_ns`.
+/// Renders Driveline and a peer next to floors. The second measurement of the floor takes
+/// `again_ns`.
 fn beside_floors(dir: &Path, again_ns: u64) -> (String, String) {
     let mut cases: Vec<Case> = Vec::new();
     for system in [System::Driveline, peer("fastdds/shm")] {
@@ -347,7 +349,7 @@ fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().map(|l| l.split("  ").map(str::trim).filter(|w| !w.is_empty()).collect())
 }
 
-/// Returns the cells of the line whose first cell is this.
+/// Returns the cells of the line whose first cell is `first`.
 fn line<'a>(text: &'a str, first: &str) -> Vec<&'a str> {
     lines(text)
         .find(|l| l.first() == Some(&first))
@@ -451,8 +453,8 @@ fn one_cell_of_few_samples_is_not_reported_twice() {
         })
     };
     let (text, one) = page("one", cases("scan", 0));
-    // No percentile without enough samples, and no second plot of ratios next to the one among the
-    // views.
+    // The page shows no percentile without enough samples. It has no overview of ratios, because
+    // the view of ratios shows the same.
     assert!(one.contains("Published, and measured here") && one.contains("Subscribers one by one"));
     assert!(
         !one.contains("<span class=few>n too small")
@@ -477,7 +479,7 @@ fn every_link_of_several_has_a_row() {
     let cases = vec![case(System::Driveline, "vehicle", 0, links)];
     let (text, page) = rendered(dir.path(), 1, cases, |archive, c, round| {
         let mut run = run(c, round, &[20_000; 100]);
-        // One of them is late, and loses one.
+        // One link is slower than the others, and loses one sample.
         let slow = &mut run.accounts[1];
         let lost = slow.stamps.pop().unwrap();
         slow.stamps.iter_mut().for_each(|s| s.transport_ns = 5_000_000);
@@ -526,7 +528,7 @@ fn chains_report_transmission_and_drivelines_edges() {
         }
         archive.add("X", c, &run(c, round, &[]), &o).unwrap();
     });
-    // If some edges are Driveline's own, Driveline on all of them is not expected.
+    // In a cell of chains with Driveline on some edges, Driveline on all edges is not expected.
     assert!(
         text.contains("Driveline has the least median latency.") && !text.contains("has no figure"),
         "{text}"
@@ -573,7 +575,8 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
         json: false,
     })
     .unwrap();
-    // A whole page in the archive would be megabytes: it is not written.
+    // The outputs replaced the links in the archive. They were not written to the file behind the
+    // links.
     assert!(
         std::fs::read_to_string(&mine).unwrap() == "dear",
         "the file behind the link was written to"
@@ -581,7 +584,7 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
     assert!(
         names.iter().all(|n| archive.directory().join(n).symlink_metadata().unwrap().is_file())
     );
-    // A path that the caller names belongs to the caller.
+    // A link at a path that the caller names is followed.
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&mine, &link).unwrap();
     report(&ReportArgs {
@@ -695,8 +698,8 @@ fn the_number_of_carried_links_is_reported_where_it_is_the_question() {
     }
     let (text, page) =
         rendered_of(dir.path(), asking(AnswerSpec::CarriedLinks, 1, cases), |archive, c, round| {
-            // One is always late, by more than a period of 20 ms; another loses one of four
-            // hundred.
+            // One system is always late, by more than a period of 20 ms. Another one loses one of
+            // four hundred samples.
             let ns = if c.system == peer("zenoh/tcp") { 25_000_000 } else { 20_000 };
             let mut run = run(c, round, &[ns; 100]);
             if c.system == peer("fastdds/shm") && c.links.len() == 4 {
@@ -786,7 +789,7 @@ fn effects_of_settings_are_reported_where_they_are_the_question() {
             };
             archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
         });
-    // On one line, for `grep`: this is not a terminal.
+    // Each statement is on one line, for `grep`, because the output is not a terminal.
     let answer = "\
 What settings change, by medians:
   fastdds/udp_500 takes 1.00 to 3.00 times what fastdds/udp takes (furthest in image: 95 % 3.00 to \

@@ -37,7 +37,7 @@ struct Member {
     child: Child,
     stdin: Option<ChildStdin>,
     waiting: VecDeque<Said>,
-    /// It was ended from here, and its output no longer counts.
+    /// `true` if this process has ended the part; the part's output no longer counts.
     dismissed: bool,
 }
 
@@ -48,8 +48,8 @@ impl<'a> Children<'a> {
         Ok(Self { job, program, members: Vec::new(), heard, sender })
     }
 
-    /// Starts a part and gives its number. Only from the process's first thread, with which the
-    /// kernel ends parts.
+    /// Starts a part and returns its number. Must be called on the process's first thread: the
+    /// kernel ends a part together with the thread that started it.
     pub(crate) fn start(&mut self, name: &str, part: impl Serialize) -> Result<usize> {
         let assignment = Assignment {
             name: name.to_owned(),
@@ -64,8 +64,8 @@ impl<'a> Children<'a> {
         self.spawn(name, Command::new(program).args([WORKLOAD_COMMAND, PART]), &job)
     }
 
-    /// Starts a peer's program with a job of the harness protocol, and gives its number. As
-    /// [`Self::start`], only from the process's first thread.
+    /// Starts a peer's program with a job of the harness protocol, and returns its number. Like
+    /// [`Self::start`], it must be called on the process's first thread.
     pub(crate) fn start_peer(
         &mut self,
         name: &str,
@@ -93,7 +93,7 @@ impl<'a> Children<'a> {
             })?;
         let mut stdin = child.stdin.take();
         let line = job.to_string();
-        // If it has died already, the wait for it reports that.
+        // If the part has died already, the wait for it reports that.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         if let Some(out) = child.stdout.take() {
             let sender = self.sender.clone();
@@ -196,7 +196,7 @@ impl<'a> Children<'a> {
         self.members.get(index).map_or_else(String::new, |m| m.name.clone())
     }
 
-    /// Waits until a part is done, and adds what it observed: series as they are, counters to those
+    /// Waits until a part is done, and adds its observations: series unchanged, counters to those
     /// of the same name.
     pub(crate) fn finish(
         &mut self,
@@ -225,7 +225,7 @@ fn message(line: &str) -> Option<Said> {
     match serde_json::from_str(line).ok()? {
         Event::Ready => Some(Said::Ready),
         Event::Idle => None,
-        // A keeper has no end.
+        // A keeper reports no ends of a link.
         Event::Done { ends } => {
             let end = ends.into_iter().next();
             let unset = end.as_ref().map(|e| e.unset.clone()).unwrap_or_default();

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Workload, as its parameters.
+/// A workload, represented by its parameters.
 pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;

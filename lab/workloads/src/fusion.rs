@@ -166,7 +166,7 @@ impl Experiment for Fusion {
                 max_age: None,
             },
         };
-        // And the samples of one call.
+        // One more sample is held during a call.
         let max_held = trigger.holds() + 1;
         let context = Context::new(ContextOptions {
             domain_dir: Some(job.domain_dir.clone()),
@@ -261,7 +261,7 @@ fn window(job: &WorkloadJob) -> Window {
     Window::after(Duration::from_millis(50) + job.warm_up(), job.duration())
 }
 
-/// Records what makes a run of any system invalid.
+/// Makes a run invalid for reasons that apply to every system.
 fn judge(o: &mut Observations) {
     if o.counters.get(FUSED) == Some(&0) {
         let remedy = "run longer than the slowest of 'periods_ms', or give a longer 'queue'";

@@ -32,7 +32,7 @@ pub struct WorkloadJob {
     /// Seed of phases, periods and payloads: the same seed gives the same random numbers.
     #[serde(default)]
     pub seed: u64,
-    /// CPUs for all processes of the run; none leaves it to the kernel.
+    /// CPUs for all processes of the run; if empty, the kernel chooses.
     #[serde(default)]
     pub cpus: Vec<usize>,
     /// Peer whose program runs the parts of the workload; none: this program runs them over

@@ -93,8 +93,8 @@ impl Superior {
     }
 }
 
-/// Sends a message to the process that gives orders. If that has ended, this process ends. May be
-/// called on any thread.
+/// Sends a message to the process that gives orders. If that process has ended, this process ends,
+/// too. May be called on any thread.
 pub(crate) fn say(said: &Said) {
     let line = serde_json::to_string(said).unwrap_or_default();
     let mut out = std::io::stdout().lock();

@@ -2,9 +2,9 @@
 //! A camera and several subscribers next to processes that use processor time: the effect of the
 //! real-time keys of a graph file on the slowest subscriber.
 //!
-//! Driveline's own launcher runs the graph twice, each for half of the time: without keys, and with
-//! the keys on the executor of the subscriber that was the slowest. Nothing else sets a priority or
-//! a CPU. Both graph files stay next to the results.
+//! Driveline's own launcher runs the graph twice, each time for half of the duration: first without
+//! the keys, then with the keys on the executor of the subscriber that was the slowest. Nothing
+//! else sets a priority or a CPU. Both graph files stay next to the results.
 
 use crate::chain::{READER_CLASS, SOURCE_CLASS, classes, text};
 use crate::children::Children;
@@ -78,7 +78,7 @@ fn subscriber(i: usize) -> String {
 }
 
 impl Protection {
-    /// Returns the graph file. `with_keys`: the subscriber with the keys.
+    /// Returns the graph file. `with_keys`: index of the subscriber that gets the keys.
     fn graph(&self, library: &Path, with_keys: Option<usize>) -> GraphFile {
         let integer = |n: u64| ParameterValue::Integer(i64::try_from(n).unwrap_or(i64::MAX));
         let component = |class: &str| ComponentSpec {
@@ -196,7 +196,7 @@ struct Half {
     interrupter: Interrupter,
     interrupted: bool,
     window: Option<Window>,
-    /// From publishing to the start of the callback, by subscriber.
+    /// Times from publishing to the start of the callback, one list for each subscriber.
     transport: Vec<Vec<Point>>,
     published: u64,
     missed: u64,
@@ -221,7 +221,8 @@ impl Half {
         component.strip_prefix("subscriber_")?.parse().ok()
     }
 
-    /// Adds the transport of one subscriber, and that of the others together.
+    /// Adds the transport times of the slowest subscriber as one series, and those of all others as
+    /// another one.
     fn add_to(self, slowest: usize, how: &str, o: &mut Observations) {
         let mut others = Vec::new();
         for (i, points) in self.transport.into_iter().enumerate() {
@@ -336,7 +337,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The file of the second half has the given keys, at the chosen subscriber only.
+    /// The graph file of the second half has the given keys only at the chosen subscriber.
     #[test]
     fn the_keys_stand_in_the_graph_file_of_the_slowest_alone() {
         let schedule = json!({"class": "fifo", "priority": 80, "cpus": [0], "exclusive": true});

@@ -24,10 +24,9 @@ pub(crate) struct Schedule {
 pub(crate) struct Sent {
     pub(crate) scheduled: u64,
     pub(crate) sent: u64,
-    /// Number of samples for which their own time and that of the next one had passed before they
-    /// could be sent.
+    /// Number of samples that could not be sent before the next sample was due.
     pub(crate) not_sent: u64,
-    /// Number of samples sent before the measured time, in addition.
+    /// Number of samples sent before the measured time; not part of `sent`.
     pub(crate) sent_before: u64,
 }
 

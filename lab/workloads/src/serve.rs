@@ -80,7 +80,7 @@ fn first_line() -> Result<String> {
     Ok(line)
 }
 
-/// Ends the process, whatever hangs in it.
+/// Starts a thread that ends this process after this time, even if other threads hang.
 fn give_up_after(longest: Duration) -> Result<()> {
     let body = move || {
         std::thread::sleep(longest);

@@ -327,8 +327,8 @@ impl Experiment for Topology {
     }
 }
 
-/// Records the latencies of all subscriptions together, in addition to those of each, so that the
-/// summary is not only that of the first one.
+/// Records the latencies of all subscriptions as one series, in addition to the series of each
+/// subscription, so that a summary covers all of them.
 fn record_all(o: &mut Observations) {
     let latencies = o.series.iter().filter(|s| s.quantity == Quantity::Latency);
     let mut points: Vec<_> = latencies.flat_map(|s| s.points.iter().copied()).collect();

@@ -49,7 +49,7 @@ fn watch(processes: Vec<(String, u32)>, window: Window) -> Observations {
         .collect();
     let mut next = window.from_ns;
     while next < window.until_ns {
-        // The last interval is shorter.
+        // The last interval ends with the measured time.
         next = (next + INTERVAL.as_nanos() as u64).min(window.until_ns);
         sleep_until(next);
         before.retain_mut(|(name, pid, last)| {

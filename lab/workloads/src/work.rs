@@ -33,8 +33,8 @@ impl Crunch {
     /// No work.
     pub(crate) const NONE: Self = Self { limit: 0, times: 0, unit_ns: 0 };
 
-    /// Finds the work that takes `duration`. Takes some dozen times as long, on a busy machine some
-    /// hundred times.
+    /// Finds the work that takes `duration`. The calibration takes some dozen times this duration,
+    /// on a busy machine some hundred times.
     pub(crate) fn calibrated(duration: Duration) -> Result<Self> {
         if duration.is_zero() {
             return Ok(Self::NONE);
@@ -54,7 +54,8 @@ impl Crunch {
     }
 
     fn calibrate(wanted: u64) -> Result<Self> {
-        // Upwards in steps until it takes too long, then between the last two limits.
+        // Raises the limit in steps until the work takes too long, then searches between the last
+        // two limits.
         let mut high = 64;
         while cost_ns(high, ATTEMPTS) < wanted {
             ensure!(

@@ -50,7 +50,7 @@ fn run(peer: &WorkloadPeer, duration_ms: u64) -> Observations {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Open until the run has ended: a run ends with its parent.
+    // Kept open until the run has ended: a run takes a closed input as the end of its parent.
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "{}", serde_json::to_string(&job).unwrap()).unwrap();
     let out = child.wait_with_output().unwrap();

@@ -47,7 +47,7 @@ fn start_with(
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Open until the run has ended: a run ends with its parent.
+    // Kept open until the run has ended: a run takes a closed input as the end of its parent.
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "{}", serde_json::to_string(&job).unwrap()).unwrap();
     (child, input)
@@ -173,8 +173,8 @@ fn what_the_reference_system_replaces_between_processes_is_what_its_subscription
         let o = run("refsys", parameters.clone(), 700, &[]);
         let [sent, received, replaced] = ACCOUNT.map(|c| o.counters[c]);
         assert!(replaced > 0, "one thread came after all: {:?}", o.counters);
-        // Replacements among waiting samples are unknown at the end. A machine that stood still
-        // just then has more of them.
+        // A replacement is noticed when the next sample is taken, so replacements at the end of the
+        // run are unknown. A machine that stands still at that moment has more of them.
         sent <= received + replaced + EDGES
     };
     assert!((0..5).any(closes));
@@ -241,8 +241,8 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
                 .all(|(age, latency)| age.value >= latency.value),
             "what is oldest is not younger"
         );
-        // A box for each channel: its latency is that of the newest sample of a call, and none is
-        // older than the age of the call.
+        // Each channel has a series of its own. The latency of a call is that of its newest sample,
+        // and no sample is older than the age of the call.
         let channels: Vec<_> =
             (0..4).map(|i| series(&o, &format!("channel {i}"), Quantity::Latency)).collect();
         for (n, (age, latency)) in ages.points.iter().zip(&latencies.points).enumerate() {
@@ -289,7 +289,7 @@ fn a_peer_runs_the_parts_of_a_fusion_with_the_schedules_of_the_seed() {
     let parameters = json!({"trigger": "approximate", "periods_ms": [100, 20]});
     let (answer, dir) = run_on_peer("fusion", parameters);
     let WorkloadEvent::Done { observations } = answer else { panic!("{answer:?}") };
-    // Counts of all three parts together.
+    // The counts of all three parts are added.
     assert_eq!(observations.counters["fused"], 3);
     assert_eq!(observations.unset, ["a CPU", "a CPU", "a CPU"]);
     let lines = |file: &str| -> Vec<Value> {
@@ -302,7 +302,7 @@ fn a_peer_runs_the_parts_of_a_fusion_with_the_schedules_of_the_seed() {
     assert_eq!(roles[2..], ["fusion_publisher", "fusion_publisher"]);
     let fusing = &jobs[1];
     assert_eq!(fusing["topics"], json!(["channel/0", "channel/1"]));
-    // As the slower channel requires.
+    // The queue is as long as the slower channel requires.
     assert_eq!((&fusing["trigger"], &fusing["queue"]), (&json!("approximate"), &json!(7)));
     for job in &jobs[2..] {
         let period = if job["topic"] == "channel/0" { 100_000_000 } else { 20_000_000 };
@@ -341,7 +341,7 @@ fn topology(parameters: &Value, subject: &str, fan_out: u64) -> u64 {
     assert_eq!(of("messages sent") * fan_out, of("deliveries due"));
     series(&o, subject, Quantity::Latency);
     assert_eq!(of("messages scheduled") * fan_out, of("deliveries scheduled"));
-    // The whole, which matters most, and each subscription.
+    // There is a series of all deliveries, and one of each subscription.
     let (all, each): (Vec<_>, Vec<_>) = o
         .series
         .iter()
@@ -389,7 +389,7 @@ fn what_a_slow_callback_does_not_come_to_is_lost_and_missed() {
         ("t2", "single_threaded", "subscriber 0", 2),
         ("t3", "multi_threaded", "subscription 1", 1),
     ] {
-        // Twice as much work as there is time, for each callback.
+        // Each callback has twice as much work as there is time.
         let parameters = json!({
             "topology": shape, "executor": executor, "nodes": 3,
             "payload_bytes": 0, "rate_hz": 200, "threads": 2, "crunch_ms": 10
@@ -409,8 +409,8 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
             of(Quantity::Idle).zip(of(Quantity::Communication)).zip(of(Quantity::Computation));
         for (latency, ((idle, communication), computation)) in of(Quantity::Latency).zip(parts) {
             assert_eq!(latency, idle + communication + computation, "{deployment}");
-            // The work of the 17 callbacks, whatever the load around them; calibrated on a busy
-            // machine it may be shorter.
+            // The computation is the work of the 17 callbacks, whatever the other load. The work
+            // may be shorter if it was calibrated on a busy machine.
             assert!(
                 computation > 44_000_000 / 2 && communication > 0,
                 "{deployment}: {computation} {communication}"
@@ -418,7 +418,8 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
             // On its path, data waits for three timers with independent phases.
             assert!(idle > 0, "{deployment}: a scan waited for no timer");
         }
-        // They are 20, 100 and 33 ms apart: half of that would be the mean of many scans.
+        // The timers have periods of 20, 100 and 33 ms. Over many scans, the mean wait is half of
+        // their sum.
         let idle: Vec<u64> = of(Quantity::Idle).collect();
         assert!(idle.iter().sum::<u64>() / idle.len() as u64 > 1_000_000, "{deployment}: {idle:?}");
         let counters = &o.counters;

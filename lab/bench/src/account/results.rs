@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 /// Account of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// Reasons why the run is not valid; empty if it is.
+    /// Reasons why the run is invalid; empty if it is valid.
     pub invalid: Vec<String>,
     /// Samples that counted and were due.
     pub scheduled: u64,
-    /// Of those: published.
+    /// Number of scheduled samples that were published.
     pub sent: u64,
-    /// Due, warm-up included, but not published, by reason.
+    /// Number of samples that were due but not published, by reason; includes the warm-up.
     pub not_sent: BTreeMap<String, u64>,
-    /// Of the sent ones: received, per subscriber.
+    /// Number of sent samples that were received, per subscriber.
     pub received: Vec<u64>,
-    /// Of the sent ones: replaced by newer ones before they were read, per subscriber.
+    /// Number of sent samples that newer samples replaced before they were read, per subscriber.
     pub missed: Vec<u64>,
-    /// Kinds of losses of a closed loop, if it had any. `missed` has its counted rounds without an
-    /// answer in time.
+    /// Kinds of losses of a closed loop, if it had any. `missed` is the number of its counted
+    /// rounds without an answer in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_rounds: Option<LostRounds>,
     /// Payloads verified, over all subscribers, warm-up included.
@@ -57,8 +57,8 @@ pub struct Account {
     pub stamps: Vec<Sample>,
 }
 
-/// Rounds that a closed loop lost, warm-up included. For every round without an answer in time,
-/// question or answer was lost, or the answer was not sent or late.
+/// Rounds that a closed loop lost, warm-up included. In every round without an answer in time, the
+/// question or the answer was lost, or the answer was not sent or came late.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostRounds {
     /// Questions that the answering end did not get.
@@ -78,13 +78,13 @@ pub struct Sample {
     pub subscriber: usize,
     /// Stamps of the sending end.
     pub sent: SentRow,
-    /// Stamps of the receiving end; nothing if it did not receive it. In a ping-pong: of the
-    /// answer.
+    /// Stamps of the receiving end; `None` if the sample was not received. In a ping-pong, they are
+    /// those of the answer.
     pub received: Option<ReceivedRow>,
-    /// [`Metric::Transport`]; 0 if it was not received. In a ping-pong the other end's filling is
-    /// subtracted, so it does not follow from these stamps alone.
+    /// [`Metric::Transport`]; 0 if the sample was not received. In a ping-pong the other end's
+    /// filling is subtracted, so it does not follow from these stamps alone.
     pub transport_ns: u64,
-    /// [`Metric::FillAndTransport`]; 0 if it was not received, or not filled.
+    /// [`Metric::FillAndTransport`]; 0 if the sample was not received or not filled.
     pub fill_and_transport_ns: u64,
 }
 
@@ -106,7 +106,7 @@ impl Sample {
 }
 
 impl Account {
-    /// Adds a figure if there is any sample of it.
+    /// Adds the samples of a figure, unless there are none.
     pub(crate) fn put(&mut self, metric: Metric, samples: Vec<u64>) {
         if !samples.is_empty() {
             self.samples.entry(metric).or_default().extend(samples);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Joins the records of the stages of a chain, and checks that they account for every message.
 //!
-//! Stages count received and missed messages by the numbers on each edge; their rows list them
-//! origin by origin. Both are checked against each other, so a mistake in either shows.
+//! Stages count received and missed messages by the sequence numbers of each edge. The rows of a
+//! stage list the same messages by their origin, the number of the source's sample. Counts and rows
+//! are compared, so a mistake in either shows.
 
 use super::shape::{COOL_DOWN, Shape};
 use super::{OUTPUT_RATE_MHZ, StageAccount};
@@ -18,16 +19,16 @@ use std::path::Path;
 pub(crate) struct StageRow {
     /// Number of the source's sample.
     pub(crate) origin: u64,
-    /// Time at which the source published it.
+    /// Time at which the source published that sample.
     pub(crate) source: u64,
     /// Time at which the triggering message was published.
     pub(crate) published: u64,
-    /// It is in hand.
+    /// Time at which the stage had the triggering message in hand.
     pub(crate) in_hand: u64,
-    /// All inputs are in hand.
+    /// Time at which all inputs were in hand.
     pub(crate) work_start: u64,
     pub(crate) work_end: u64,
-    /// 0: nothing was published.
+    /// Time just before the output was published; 0 if nothing was published.
     pub(crate) before_publish: u64,
     pub(crate) returned: u64,
 }
@@ -54,7 +55,7 @@ impl StageRow {
         all.into_iter().filter(|ns| *ns > 0)
     }
 
-    /// Returns the time at which the stage finished it.
+    /// Returns the time at which the stage finished the message.
     fn end(&self) -> u64 {
         if self.before_publish > 0 { self.before_publish } else { self.work_end }
     }

@@ -58,8 +58,8 @@ fn reports(
 }
 
 /// Nine samples at intervals of 1000, the last three as cool-down. The middle stage misses the
-/// fourth and has no output for the fifth. The sink skips the first, which comes before any message
-/// of its other input.
+/// fourth and has no output for the fifth. The sink skips the first sample, because its other input
+/// has no message yet.
 fn run() -> Vec<StageReport> {
     let source: Vec<_> = (1..=9)
         .map(|n| StageRow {
@@ -121,7 +121,7 @@ fn what_arrives_and_what_does_not_adds_up_without_the_warm_up() {
     let o = accounted(&run());
     assert_eq!(o.invalid, Vec::<String>::new());
     let counters: Vec<(&str, u64)> = o.counters.iter().map(|(n, c)| (n.as_str(), *c)).collect();
-    // Of 3, 4, 5, 6: 4 is lost before the middle stage, which has no output for 5.
+    // The samples 3 to 6 count. The middle stage does not receive 4 and has no output for 5.
     assert_eq!(
         counters,
         [
@@ -143,7 +143,7 @@ fn what_arrives_and_what_does_not_adds_up_without_the_warm_up() {
     assert_eq!(values(&o, "middle", Quantity::Computation), [103; 2]);
     assert_eq!(values(&o, "sink", Quantity::Communication), [3; 2]);
     assert_eq!(values(&o, "sink", Quantity::Computation), [37; 2]);
-    // From publishing: 110 until the middle stage has published, 40 until the sink has finished.
+    // The middle stage publishes 110 after the source, and the sink finishes 40 later.
     assert_eq!(values(&o, "end to end", Quantity::Latency), [150; 2]);
     let first = o.series.iter().find(|s| s.subject == "end to end").unwrap().points[0];
     assert_eq!(first.time_ns, 3020);
@@ -197,7 +197,7 @@ fn a_chain_that_gets_nothing_through_is_invalid() {
 #[test]
 fn a_source_that_gives_up_is_accounted_for() {
     let mut t = run();
-    // The last five were never made.
+    // The source did not make the last five samples.
     t[0].rows.truncate(4);
     t[0].end.published = 5;
     t[0].end.not_sent.insert("late".into(), 5);

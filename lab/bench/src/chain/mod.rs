@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Peer that carries only Driveline, through its C++ SDK. If it exists, other peers can also carry
-/// Driveline's edges.
+/// Peer that carries only Driveline, through Driveline's C++ SDK. If it exists, other peers can
+/// also carry Driveline's edges.
 pub(crate) const DRIVELINE_PEER: &str = "driveline_cpp";
-/// Its variant.
+/// Variant of [`DRIVELINE_PEER`].
 pub(crate) const DRIVELINE_VARIANT: &str = "sdk";
 
 /// Counter of the output rate of a chain's sink, in thousandths of a hertz, since counters are
@@ -35,7 +35,7 @@ pub struct ChainJob {
     /// Process per stage, or threads of one process.
     #[serde(default = "processes")]
     pub reach: Reach,
-    /// Samples of the source per second; `None`: as fast as it can.
+    /// Samples of the source per second; `None`: as many as it can make.
     pub rate_hz: Option<f64>,
     /// Samples of the source before the measured ones.
     pub warm_up: u64,
@@ -98,7 +98,7 @@ pub struct StageAccount {
     /// Messages on which the stage worked.
     #[serde(default)]
     pub worked: u64,
-    /// Messages of the first input that came when another input had none yet.
+    /// Messages of the first input that came before another input had any message.
     #[serde(default)]
     pub skipped: u64,
     /// Messages for which the work had no output.

@@ -96,7 +96,7 @@ impl Runner<'_> {
         processes.contain(deployment, directory, &Ends { programs: &programs, of_peer })?;
         let keepers = keep(&mut processes, &shape, self.peers, directory)?;
 
-        // Readers before their writers, and the source last.
+        // Readers start before their writers, and the source starts last.
         let mut started: Vec<(Vec<usize>, usize)> = Vec::new();
         for process in stages {
             let member = processes.start_with(

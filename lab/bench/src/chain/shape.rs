@@ -16,7 +16,7 @@ pub(crate) const HEAD: usize = 48;
 /// A chain whose parts fit together.
 pub(crate) struct Shape<'a> {
     pub(crate) job: &'a ChainJob,
-    /// Indices of stages, the source first: writers before their readers.
+    /// Indices of the stages in order of the data: the source first, writers before their readers.
     pub(crate) order: Vec<usize>,
     /// The writer of each topic.
     pub(crate) writers: BTreeMap<&'a str, usize>,
@@ -138,7 +138,7 @@ impl<'a> Shape<'a> {
     }
 
     /// Returns the system whose program runs a stage. A stage with only Driveline's edges runs in
-    /// the same program as the others, so that it differs in nothing else.
+    /// the same program as the other stages, so that the edges are the only difference.
     pub(crate) fn program_of(&self, stage: &'a StageSpec) -> Result<System> {
         let mut own = self.systems_of(stage).filter(|s| **s != System::Driveline);
         let first = own.next();

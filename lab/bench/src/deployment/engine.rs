@@ -9,12 +9,12 @@ use std::fs;
 use std::io::Result;
 use std::process::{Command, Output};
 
-/// Counter: processor time of each process of the engine until the program of its end exists, with
-/// that of clients that have exited.
+/// Counter: processor time of each process of the engine until the program that it starts exists,
+/// and of clients that have exited.
 pub const ENGINE_START: &str = "container engine: processor time to start the ends, ns";
 /// Counter: processor time of the engine's living processes after that, until all ends are done.
 pub const ENGINE_CPU: &str = "container engine: processor time while the ends run, ns";
-/// Counter: sum of the greatest resident memory of each of these living processes.
+/// Counter: sum of the peak resident memory of these living processes.
 pub const ENGINE_MEMORY: &str = "container engine: peak memory, byte";
 
 /// Processes of the engine in one run.
@@ -25,10 +25,10 @@ pub(super) struct Engine {
     ended_ns: u64,
 }
 
-/// Use by one process. It remains when the process has ended.
+/// Processor time and memory of one process. The record remains when the process has ended.
 struct Used {
     pid: u32,
-    /// Processor time at its first reading: the program of an end had just started.
+    /// Processor time at the first reading, when the program of its end had just started.
     start: CpuTime,
     /// Own processor time since then.
     since_ns: u64,
@@ -36,8 +36,8 @@ struct Used {
 }
 
 impl Engine {
-    /// Runs a client to its end, and adds its processor time. Blocks. Adds the time of other
-    /// children of this process, too, if they end meanwhile.
+    /// Runs a client to its end, and adds its processor time. Blocks. Also adds the time of other
+    /// children of this process that end meanwhile.
     pub(super) fn run(&mut self, client: &mut Command) -> Result<Output> {
         let of_children = || CpuTime::of(std::process::id()).map_or(0, |time| time.children_ns);
         let before = of_children();
@@ -88,9 +88,9 @@ impl Engine {
 pub struct SupervisorUse(Engine);
 
 impl SupervisorUse {
-    /// Begins with the supervisors of the containers with these names. The time of all ended
-    /// children of this process counts as that of clients. Reads two files for each process of this
-    /// machine.
+    /// Starts the observation of the supervisors of the containers with these names. The time of
+    /// all ended children of this process counts as that of clients. Reads two files for each
+    /// process of this machine.
     #[must_use]
     pub fn of(names: &[String]) -> Self {
         let clients = CpuTime::of(std::process::id()).map_or(0, |time| time.children_ns);
@@ -134,7 +134,8 @@ impl CpuTime {
     }
 }
 
-/// Returns the fields of the text of `/proc/PID/stat` that follow the name: the state, the parent …
+/// Returns the fields of the text of `/proc/PID/stat` after the name: the state, the parent, and so
+/// on.
 fn fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
     // The name may contain spaces and parentheses.
     Some(stat.rsplit_once(')')?.1.split_whitespace())
@@ -183,7 +184,7 @@ impl Process {
 
 /// Returns the process that the shell with `mark` in its script has started.
 pub(super) fn end(all: &[Process], mark: &str) -> Option<u32> {
-    // Until it executes its program, a child of the shell has the shell's words.
+    // Until a child of the shell executes its program, its command line is the shell's.
     let is_child = |p: &&Process| all.iter().any(|q| q.pid == p.parent && q.is_shell(mark));
     all.iter().find(is_child).map(|p| p.pid)
 }
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn the_use_of_a_client_that_has_ended_counts() {
-        // It ends when it has used four clock ticks.
+        // The script ends when it has used four clock ticks.
         let script = "until read -r a a a a a a a a a a a a a user system a < /proc/$$/stat
             [ $((user + system)) -ge 4 ]; do :; done";
         let mut engine = Engine::default();

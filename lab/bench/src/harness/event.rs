@@ -58,7 +58,7 @@ pub struct End {
     #[serde(default)]
     pub missed: u64,
     /// For the asking end of a closed loop: rounds without an answer in time. `None` for programs
-    /// that end at the first loss, and send no end mark.
+    /// that end at the first loss and send no end mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
     /// For the asking end of a closed loop: answers that came after their time-out.
@@ -76,7 +76,7 @@ pub struct End {
     /// Processor time of the process while the counted samples ran, in nanoseconds.
     #[serde(default)]
     pub cpu_ns: u64,
-    /// Number of counted samples in this processor time.
+    /// Number of counted samples for which `cpu_ns` was used.
     #[serde(default)]
     pub cpu_samples: u64,
     /// System calls for waking readers while the counted samples ran.
@@ -112,7 +112,7 @@ pub struct OwnTool {
     pub mean_ns: Option<u64>,
     /// Number of round trips.
     pub n: u64,
-    /// For a tool that prints only averages: number of round trips of each average.
+    /// For a tool that prints only averages: number of round trips in each average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub averages_of: Option<u64>,
 }

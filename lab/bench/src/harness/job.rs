@@ -237,7 +237,7 @@ pub struct Job {
     pub system: System,
     /// See [`Reach`].
     pub reach: Reach,
-    /// Directory through which the ends find each other.
+    /// Directory of the domain, in which the ends find each other.
     pub domain_dir: PathBuf,
     /// Name of the link in its domain; several links may share one.
     pub topic: String,
@@ -263,9 +263,9 @@ pub struct Job {
     pub subscribers: usize,
     /// Index of this subscriber.
     pub index: usize,
-    /// CPU of the sending end; `None` leaves it to the kernel.
+    /// CPU of the sending end; `None`: the kernel chooses.
     pub publisher_cpu: Option<usize>,
-    /// CPUs of the receiving ends, in turn; none leaves it to the kernel.
+    /// CPUs of the receiving ends, assigned in turn; if empty, the kernel chooses.
     pub subscriber_cpus: Vec<usize>,
     /// Real-time priority (SCHED_FIFO) of the ends; 0 is time sharing.
     pub priority: u8,
@@ -277,7 +277,7 @@ pub struct Job {
     #[serde(default = "default_answer_timeout_ms")]
     pub answer_timeout_ms: u64,
     /// For tests of accounts: each end of a closed loop drops every n-th question or answer, as if
-    /// the link had lost it. 0: none.
+    /// the link had lost it. 0: drops nothing.
     #[serde(default)]
     pub lose_every: u64,
     /// Directory for the files of raw stamps.
@@ -320,8 +320,8 @@ impl Job {
         }
     }
 
-    /// Returns true if own tools measure such a link: a ping-pong between processes with payloads
-    /// neither written nor copied.
+    /// Returns true if the latency tools of middlewares measure such a link: a ping-pong between
+    /// processes, with payloads that are neither written nor copied.
     #[must_use]
     pub fn may_have_own_tool(&self) -> bool {
         let shape = (self.reach, self.pace, self.take, self.payload);
@@ -329,8 +329,8 @@ impl Job {
             && matches!(self.system, System::Peer { .. })
     }
 
-    /// Returns the floor of such a link: a bare futex if readers sleep, a bare word if they spin
-    /// long enough for every sample.
+    /// Returns the floor of this link: a bare futex if readers sleep, a bare word if they spin long
+    /// enough for every sample.
     #[must_use]
     pub fn floor(&self) -> System {
         match (self.wait, self.pace) {
@@ -341,9 +341,9 @@ impl Job {
         }
     }
 
-    /// Returns the baseline of an end that writes or copies such a link's payloads: copies of one
-    /// payload at the link's pace, on the CPU of the end that copies. One copy for each sample, for
-    /// any number of subscribers.
+    /// Returns the baseline of an end that writes or copies payloads: a job that copies one payload
+    /// at the link's pace, on the CPU of that end. It copies once for each sample, for any number
+    /// of subscribers.
     #[must_use]
     pub fn memcpy(&self, kind: MemcpyKind) -> Self {
         let cpu = if kind == MemcpyKind::FromSharedSlots {
@@ -364,16 +364,16 @@ impl Job {
         }
     }
 
-    /// Returns an upper estimate of the memory that the ends of such a link need, in bytes.
+    /// Returns an upper estimate of the memory that the ends of this link need, in bytes.
     #[must_use]
     pub fn memory_needed(&self) -> u64 {
-        // Depth, internal reserve, loan, pins, observers' pins.
+        // The depth, the internal reserve, a loan, the readers' pins and the observers' pins.
         let slots = u64::from(self.depth) + 5 + self.subscribers as u64;
         let segments = match (&self.system, self.pace) {
             (System::Futex | System::Spin | System::Memcpy, _) | (_, Pace::RateHz(_)) => 1,
             (_, Pace::PingPong) => 2,
         };
-        // A copy for each reader, and data for each writer.
+        // Each reader has a copy, and each writer its data.
         let private = 2 + self.subscribers as u64;
         let rows = (self.warm_up + self.messages)
             * 40

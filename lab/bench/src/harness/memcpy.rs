@@ -20,8 +20,8 @@ pub enum MemcpyKind {
 }
 
 impl MemcpyKind {
-    /// Returns the kind of copy for this way of taking payloads: by a reader that copies, else by
-    /// the writer.
+    /// Returns the kind of copy for this access to payloads: the reader's copy if the reader
+    /// copies, otherwise the writer's.
     #[must_use]
     pub fn of(take: Take) -> Self {
         match take {

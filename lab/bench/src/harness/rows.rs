@@ -62,7 +62,7 @@ impl Row for ReceivedRow {
 /// Writes rows to a file.
 ///
 /// # Errors
-/// The file system's.
+/// The error of the file system.
 pub fn write_rows<R: Row>(path: &std::path::Path, rows: &[R]) -> std::io::Result<()> {
     let bytes: Vec<u8> = rows.iter().flat_map(Row::words).flat_map(u64::to_le_bytes).collect();
     std::fs::write(path, bytes)
@@ -71,8 +71,8 @@ pub fn write_rows<R: Row>(path: &std::path::Path, rows: &[R]) -> std::io::Result
 /// Reads the rows of a file that a measured process wrote: at most as many as a run can have.
 ///
 /// # Errors
-/// The file system's; `InvalidData` if it is not a regular file, has more than `most` rows, or not
-/// a whole number of them.
+/// The error of the file system; `InvalidData` if the file is not regular, has more than `most`
+/// rows, or does not have a whole number of rows.
 pub fn read_rows<R: Row>(path: &std::path::Path, most: usize) -> std::io::Result<Vec<R>> {
     let bytes = read_bounded(path, most.saturating_mul(40))?;
     let (rows, rest) = bytes.as_chunks::<40>();

@@ -29,8 +29,8 @@ pub enum System {
 }
 
 impl System {
-    /// Returns true if it is a variant of the same peer whose name continues the other's:
-    /// `fastdds/udp_500` varies `fastdds/udp`.
+    /// Returns true if both are variants of one peer, and the name of this variant continues the
+    /// other's: `fastdds/udp_500` varies `fastdds/udp`.
     #[must_use]
     pub fn varies(&self, usual: &Self) -> bool {
         match (self, usual) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Closed loop: ping, pong, and half of the round trip. One stamp at each end of the round trip,
-//! because a stamp costs more than a tenth of a spinning hand-over. A lost message is counted, and
-//! the next round begins.
+//! Closed loop: ping, pong, and half of the round trip. Stamps are taken only at the beginning and
+//! at the end of the round trip, because a stamp costs more than a tenth of a spinning hand-over. A
+//! lost message is counted, and the next round begins.
 
 use super::link::{Received, Receiver, Sender};
 use super::open_loop::MATCH_TIMEOUT;
@@ -11,7 +11,8 @@ use crate::harness::{End, Job, Payload, ReceivedRow, SentRow, Take};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::time::Duration;
 
-/// Maximum wait of the answering end for its first question: until the other process exists.
+/// Maximum wait of the answering end for its first question; it includes the start of the other
+/// process.
 const FIRST_QUESTION: Duration = Duration::from_secs(60);
 /// Maximum wait for a later question: longer than the asking end waits for an answer.
 const NEXT_QUESTION: Duration = Duration::from_secs(25);
@@ -66,8 +67,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Returns memory with the payload of that number, and the stamp after filling it; 0 if it was
-    /// not filled.
+    /// Returns memory with the payload of that number, and the stamp after filling. The stamp is 0
+    /// if the payload was not filled.
     #[inline]
     fn fill(&mut self, number: u64) -> Result<(S::Loan, u64), String> {
         let mut loan = self.sender.loan(self.job.size)?;
@@ -79,7 +80,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         Ok((loan, now()))
     }
 
-    /// Sends the next question and returns its number. `Err` is a reason to count.
+    /// Sends the next question and returns its number. The inner `Err` is the reason why it was not
+    /// sent, which is counted.
     #[inline]
     fn ask(&mut self) -> Result<Result<(u64, u64), String>> {
         let (sequence, before_publish) = match self
@@ -104,8 +106,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         Ok((sequence, before_publish))
     }
 
-    /// Returns the next sample; nothing if none comes until `deadline`, which is `left` from now,
-    /// or a little less.
+    /// Returns the next sample, or `None` if no sample comes until `deadline`. `left` is the time
+    /// from now to `deadline`, or slightly more.
     #[inline]
     fn next_sample(&mut self, deadline: u64, mut left: Duration) -> Result<Option<R::Sample>> {
         loop {
@@ -211,8 +213,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Leaves the processor time out if payloads are handled: it would include the wait for the
-    /// other end's verification.
+    /// Leaves the processor time out if payloads are handled. Otherwise it would include the wait
+    /// for the other end's verification.
     fn count_cpu(&mut self, since: u64, samples: u64) {
         if self.source.is_none() && samples > 0 {
             self.end.cpu_ns = cpu_ns(self.job) - since;
@@ -243,7 +245,7 @@ fn until(deadline: u64) -> Duration {
     Duration::from_nanos(deadline.saturating_sub(now()))
 }
 
-/// Runs the end that asks and measures.
+/// Runs the asking end, which measures.
 pub(crate) fn ping<S: Sender, R: Receiver>(
     job: &Job,
     sender: &mut S,
@@ -265,7 +267,8 @@ fn ask_all<S: Sender, R: Receiver>(
     let mut side = Side::new(job, sender, receiver, first_sequence)?;
     side.receiver.wait_matched(MATCH_TIMEOUT)?;
     side.sender.wait_matched(1, MATCH_TIMEOUT)?;
-    // The other end sends first, once it receives, so that no message is lost to a half-made match.
+    // The answering end sends a greeting as soon as it can receive. So no question is lost because
+    // only one end of a link has matched.
     let greeting = side
         .next_sample(after(now(), FIRST_QUESTION), FIRST_QUESTION)?
         .context("the answering end did not greet: it has ended, or its samples do not arrive")?;
@@ -342,7 +345,7 @@ fn ask_all<S: Sender, R: Receiver>(
     side.finish(&sent, &received, "ping")
 }
 
-/// Runs the end that answers.
+/// Runs the answering end.
 pub(crate) fn echo<S: Sender, R: Receiver>(
     job: &Job,
     sender: &mut S,

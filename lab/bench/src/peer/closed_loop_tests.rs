@@ -13,9 +13,9 @@ use std::rc::Rc;
 enum Fate {
     Comes,
     Lost,
-    /// Comes with that of the next question.
+    /// The answer comes together with the answer to the next question.
     Late,
-    /// Comes, and again with that of the next question.
+    /// The answer comes, and a second time together with the answer to the next question.
     Twice,
     /// There is no memory for the question.
     Unsent,
@@ -24,7 +24,7 @@ use Fate::{Comes, Late, Lost, Twice, Unsent};
 
 #[derive(Default)]
 struct Wire {
-    /// Numbers, and true for the end mark.
+    /// Messages in flight: the number of each, and true for the end mark.
     on_its_way: VecDeque<(u64, bool)>,
     held: VecDeque<u64>,
     fates: VecDeque<Fate>,
@@ -139,11 +139,12 @@ fn job(role: Role, rounds: u64, raw: &std::path::Path) -> Job {
     }
 }
 
-/// Returns the asking end's account, and the questions of its rows: asked, and answered in time.
+/// Returns the asking end's account, the questions that it asked and the questions that were
+/// answered in time; both come from its rows.
 fn asked(fates: &[Fate], lose_every: u64) -> (End, Vec<u64>, Vec<u64>) {
     let dir = tempfile::tempdir().unwrap();
     let job = Job { lose_every, ..job(Role::Ping, fates.len() as u64, dir.path()) };
-    // The greeting, twice.
+    // The greeting comes twice.
     let wire = Wire {
         on_its_way: [(1, false), (1, false)].into(),
         fates: fates.iter().copied().collect(),
@@ -207,7 +208,7 @@ fn who_waits_in_vain_for_too_long_asks_no_more() {
         patience,
     )
     .unwrap();
-    // Three times 2 ms.
+    // The patience ends after three time-outs of 2 ms.
     assert_eq!((end.unanswered, end.not_sent["too many answers did not come"]), (Some(3), 47));
 }
 
@@ -307,8 +308,8 @@ fn accounted(fates: &[Fate], questions: &[u64], unsent: &[u64]) -> Account {
 
 #[test]
 fn a_run_that_lost_samples_is_valid_if_its_account_closes_and_shows_them() {
-    // The second question is lost, the answers to the third and the fifth are lost and late, the
-    // seventh has none.
+    // The second question is lost. The answer to the third is lost, the answer to the fifth is
+    // late, and the answer to the seventh is not sent.
     let a = accounted(&[Comes, Lost, Lost, Comes, Late, Comes, Lost], &[1, 3, 4, 5, 6, 7], &[7]);
     assert_eq!(a.invalid, Vec::<String>::new());
     assert_eq!(
@@ -329,7 +330,7 @@ fn a_run_that_lost_samples_is_valid_if_its_account_closes_and_shows_them() {
 fn an_account_that_does_not_close_is_invalid() {
     let invalid =
         |fates: &[Fate], questions: &[u64]| accounted(fates, questions, &[]).invalid.join("; ");
-    // Answered without having been received, and one answered twice.
+    // First, a question is answered that was not received. Then, a question is answered twice.
     assert!(invalid(&[Comes, Comes, Comes], &[1, 3]).contains("do not belong together"));
     assert!(invalid(&[Twice, Comes, Comes], &[1, 2, 3]).contains("some came twice"));
 }

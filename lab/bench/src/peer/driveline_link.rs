@@ -23,7 +23,7 @@ const MAX_BLOCKING_MS: u32 = 1000;
 /// Samples of one publisher that a gateway may hold: for its watch, and in flight.
 const GATEWAY_PINS: u32 = 8;
 
-/// Ends of one process (or thread), by topic.
+/// Creates the sending and receiving ends of one process or thread.
 pub(crate) struct Ends {
     context: Context,
     node: Node,
@@ -48,8 +48,7 @@ impl Ends {
             },
             max_payload: job.size,
             loans: 1,
-            // One held sample for each reader, as a graph would declare, and some more for a
-            // gateway.
+            // Each reader may hold one sample, as a graph would declare; a gateway may hold more.
             pins: job.subscribers.max(1) as u32
                 + if job.reach == Reach::Network { GATEWAY_PINS } else { 0 },
             ..PublisherOptions::default()
@@ -122,8 +121,8 @@ fn reach(job: &Job) -> driveline::Reach {
 
 pub(crate) struct DrivelineSender {
     pub(crate) publisher: RawPublisher,
-    /// Number of subscriptions that only watch: that of a gateway, which reads with another one for
-    /// each host that wants samples.
+    /// Number of subscriptions that only watch the topic: 1 between hosts, for the gateway. The
+    /// gateway reads samples through another subscription for each host that wants them.
     carriers: usize,
 }
 
@@ -132,7 +131,7 @@ impl Sender for DrivelineSender {
 
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()> {
         let start = Instant::now();
-        // All receivers are on the one other host.
+        // All receivers are on the other host, so one subscription of the gateway serves them.
         let receivers =
             if self.carriers > 0 { self.carriers + receivers.min(1) } else { receivers };
         while self.publisher.matched() < receivers {
@@ -165,8 +164,8 @@ impl Sender for DrivelineSender {
         self.publisher.publish(loan).map_err(|e| e.to_string())
     }
 
-    /// Publishers number their samples themselves. The source time of an answer has the number of
-    /// the question: a number is far below any real time.
+    /// Publishers number their samples themselves, so the source time of an answer carries the
+    /// number of the question. No real time is as small as such a number.
     #[inline]
     fn answer(&mut self, mut loan: RawLoan, question: u64) -> Result<u64, String> {
         loan.set_source_time(MonotonicNs(question));
@@ -228,7 +227,8 @@ impl Received for RawSample {
     #[inline]
     fn answers(&self) -> u64 {
         if self.header().remote.is_some() {
-            // Between hosts a source time is a real time, which was converted to this host's clock.
+            // Gateways convert source times to this host's clock, so the number is read from the
+            // payload.
             return number(RawSample::payload(self).unwrap_or_default())
                 .map_or(0, |n| n.saturating_sub(1));
         }

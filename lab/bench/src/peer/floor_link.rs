@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::{Duration, Instant};
 
-/// Bit that marks the number of the end mark; numbers stay below it.
+/// Bit that is set only in the number of the end mark; numbers of samples stay below it.
 const END_BIT: u32 = 1 << 31;
 /// Index of the word for samples, and of the word for answers.
 const FORTH: usize = 0;
@@ -26,7 +26,8 @@ pub(crate) struct FloorEnds {
     pub(crate) words: Arc<SharedWords>,
     /// `true` if the reader spins instead of sleeping.
     pub(crate) spins: bool,
-    /// `true` if other processes share the words; a futex of one process is cheaper.
+    /// `true` if other processes share the words. A futex that is private to one process is
+    /// cheaper.
     pub(crate) shared: bool,
 }
 
@@ -36,13 +37,14 @@ impl FloorEnds {
     }
 }
 
-/// There are two topics at most.
+/// Returns the index of a topic's word. A link has at most two topics.
 fn direction(topic: &str) -> usize {
     if topic.ends_with("/pong") { BACK } else { FORTH }
 }
 
 fn inherited_words() -> Result<SharedWords> {
-    // Opening it anew gives this process its own descriptor, without trusting a bare number.
+    // Opening the file again gives this process a descriptor of its own, without taking ownership
+    // of a bare descriptor number.
     let path = format!("/proc/self/fd/{WORDS_FD}");
     let file = std::fs::File::options()
         .read(true)

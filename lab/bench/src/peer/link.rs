@@ -25,8 +25,8 @@ pub trait Middleware: Sized + Send {
     /// # Errors
     /// The error of the middleware.
     fn for_thread(&self, name: &str) -> Result<Self>;
-    /// Makes the sending end of a topic, which is unique in the domain for each direction of a
-    /// link.
+    /// Makes the sending end of a topic. Each direction of a link has a topic that is unique in the
+    /// domain.
     ///
     /// # Errors
     /// The error of the middleware.
@@ -48,7 +48,7 @@ pub trait Middleware: Sized + Send {
     /// trips as the job has messages. Called for variants that name one.
     ///
     /// # Errors
-    /// The tool is missing, with the package that installs it, or measured nothing.
+    /// If the tool is missing (the error names the package that installs it), or measured nothing.
     fn own_tool(job: &Job) -> Result<OwnTool> {
         bail!("{} has no latency tool of its own", job.system)
     }
@@ -71,13 +71,14 @@ pub trait Sender {
     fn loan(&mut self, len: usize) -> Result<Self::Loan, String>;
     /// Returns the bytes of a loan; empty for a system without payload.
     fn payload(loan: &mut Self::Loan) -> &mut [u8];
-    /// Sends it and returns its number, from 1 on.
+    /// Sends the loan and returns the sample's number; numbers begin with 1.
     ///
     /// # Errors
     /// A reason to count, not to end.
     fn publish(&mut self, loan: Self::Loan) -> Result<u64, String>;
-    /// Sends the answer to the question of that number, from 1 on (the greeting: 0), and returns
-    /// its own number: the question's plus one, unless the system numbers samples itself.
+    /// Sends the answer to question number `question`; questions are numbered from 1, and 0 stands
+    /// for the greeting. Returns the number of the answer: the question's plus one, unless the
+    /// system numbers samples itself.
     ///
     /// # Errors
     /// A reason to count, not to end.
@@ -123,15 +124,15 @@ pub trait Received {
     }
     /// Returns the number of samples missed just before this one.
     fn missed(&self) -> u64;
-    /// Returns the bytes; empty for a system without payload. Called only if they are read:
-    /// middleware that delivers a payload in pieces joins them here.
+    /// Returns the bytes; empty for a system without payload. Called only if the bytes are read.
+    /// Middleware that delivers a payload in pieces joins the pieces here.
     fn payload(&self) -> &[u8];
     /// Returns the number of bytes.
     fn size(&self) -> usize {
         self.payload().len()
     }
-    /// Copies the bytes to `target`, which has the same length; from pieces, without joining them
-    /// first.
+    /// Copies the bytes to `target`, which has the same length. Pieces are copied one by one,
+    /// without joining them first.
     fn copy_to(&self, target: &mut [u8]) {
         target.copy_from_slice(self.payload());
     }

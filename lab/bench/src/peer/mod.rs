@@ -37,7 +37,7 @@ const FIRST: u64 = 1;
 /// Entry of a measured process: reads its job from standard input and reports the result on
 /// standard output.
 ///
-/// For the program that hosts the benchmark: it must call this function when it is called with
+/// The program that hosts the benchmark must call this function when its first argument is
 /// `bench-peer`.
 #[must_use]
 pub fn peer_main() -> ExitCode {
@@ -118,7 +118,7 @@ fn program<M: Middleware + 'static>(
             _ => return ends::<M>(&job),
         }
         emit(&Event::Ready);
-        // A line, or the end of the runner: both end the process.
+        // This process ends when the runner sends a line or ends.
         let _ = commands.read_line(&mut String::new());
         M::remove_leftovers(&job).map(|()| Vec::new())
     }))

@@ -17,7 +17,7 @@ const AFTER_FIRST: Duration = Duration::from_millis(50);
 const BEFORE_END: Duration = Duration::from_millis(100);
 /// Maximum delay of a sender before its remaining samples count as not sent.
 const PATIENCE_NS: u64 = 5_000_000_000;
-/// Maximum wait of a receiver for the first sample: until the other process exists.
+/// Maximum wait of a receiver for the first sample; it includes the start of the other process.
 const FIRST_SAMPLE: Duration = Duration::from_secs(60);
 /// Maximum wait for the end mark, beyond the sender's limit.
 const END_MARK_NS: u64 = 10_000_000_000;
@@ -114,8 +114,9 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
     hear_all(job, receiver, FIRST_SAMPLE, end_is_due)
 }
 
-/// Returns the time at which a receiver that gets its first sample now gives up: twice the
-/// schedule, the time to process everything if nothing is replaced, and the sender's maximum delay.
+/// Returns the time at which a receiver gives up if it gets its first sample now. It is the sum of
+/// twice the schedule, the time to process all samples, the sender's maximum delay and the wait for
+/// the end mark.
 fn end_is_due(job: &Job) -> u64 {
     let samples = job.warm_up + job.messages + 1;
     let schedule_s = if let Pace::RateHz(hz) = job.pace { samples as f64 / hz } else { 0.0 };
@@ -185,14 +186,14 @@ fn hear_all<R: Receiver>(
                 cpu = cpu_ns(job);
             }
             end.cpu_samples += 1;
-            // A reader that copied does not need the sample any more; a reader in place holds it.
+            // A reader that has copied no longer needs the sample; a reader in place holds it.
             let held = (row.copied == 0).then_some(sample);
             burn(job.processing_us);
             drop(held);
         }
     }
-    // From the first counted sample to the end mark, so it includes the rest before the mark. The
-    // reader sleeps through it unless it spins.
+    // The processor time covers the span from the first counted sample to the end mark, including
+    // the pause before the end mark. The reader sleeps during that pause unless it spins.
     end.cpu_ns = if end.cpu_samples > 0 { cpu_ns(job) - cpu } else { 0 };
     end.verified = verdict.verified;
     end.mismatched = verdict.mismatched;
@@ -206,7 +207,7 @@ mod tests {
     use super::*;
     use crate::harness::{Reach, Role, sample_job};
 
-    /// Receives its samples, and then nothing more.
+    /// A receiver that gets these samples and then nothing.
     struct Silent(Vec<u64>);
     struct Got(u64);
 
@@ -217,7 +218,7 @@ mod tests {
         }
         fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
             if self.0.is_empty() {
-                // Without a limit it would never come back.
+                // Without a limit this wait would never return.
                 // time: the limit that the code under test has given; nothing races it
                 std::thread::sleep(limit.unwrap());
             }

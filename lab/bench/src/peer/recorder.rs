@@ -80,8 +80,8 @@ impl Verdict {
     }
 }
 
-/// Returns the processor time used so far: of the process, or of the thread if both ends share a
-/// process.
+/// Returns the processor time that this process has used so far. If both ends share a process, it
+/// is the time of this thread.
 pub(crate) fn cpu_ns(job: &Job) -> u64 {
     let clock = match job.reach {
         Reach::Host | Reach::Network => ClockId::ProcessCPUTime,

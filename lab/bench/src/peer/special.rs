@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Longer than any idle time of a link.
+/// Maximum duration of a rest, longer than any idle time of a link.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
 
 /// Burns processor time until the parent process kills it.
@@ -139,7 +139,8 @@ fn await_word(commands: &mut dyn BufRead) -> Result<()> {
     Ok(())
 }
 
-/// Number of slots: as many as a publisher of depth 1 with one loan and one reader uses in turn.
+/// Number of slots to copy into in turn: as many as a publisher with depth 1, one loan and one
+/// reader uses.
 const SLOTS: usize = 4;
 
 /// Copies `size` bytes repeatedly.

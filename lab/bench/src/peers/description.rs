@@ -50,11 +50,12 @@ pub struct Variant {
     pub note: String,
     /// Its configuration, with reasons.
     pub settings: Vec<Setting>,
-    /// A variation of another variant's settings, measured only if it is named.
+    /// `true` if it only varies the settings of another variant. It is then measured only if it is
+    /// named.
     #[serde(default)]
     pub tuning: bool,
-    /// It differs from the varied variant only in ping-pongs: at a rate it is the same variant
-    /// under another name.
+    /// `true` if it differs from the varied variant only in ping-pongs. At a rate, it is the same
+    /// variant under another name.
     #[serde(default)]
     pub usual_at_a_rate: bool,
     /// The middleware's own latency tool, which runs in the role [`crate::harness::Role::OwnTool`];
@@ -71,7 +72,7 @@ pub struct Variant {
     /// stop at a loss.
     #[serde(default)]
     pub own_tool_reliability: Vec<Reliability>,
-    /// `true` if its ends need one `/dev/shm`, `/tmp` or PID namespace.
+    /// `true` if its ends must share `/dev/shm`, `/tmp` or a PID namespace.
     #[serde(default, skip_serializing_if = "is_false")]
     pub needs_pod: bool,
     /// Workloads that it runs.
@@ -101,8 +102,8 @@ pub struct RunsWorkload {
 }
 
 impl RunsWorkload {
-    /// Returns the reason why it does not run with these parameters, which must be complete;
-    /// nothing if it does.
+    /// Returns the reason why the variant does not run the workload with these parameters, or
+    /// `None` if it does. The parameters must be complete.
     #[must_use]
     pub fn refuses(&self, parameters: &Value) -> Option<String> {
         if !self.missing.is_empty() {
@@ -152,7 +153,7 @@ impl From<Wait> for WaitKind {
 }
 
 impl Variant {
-    /// Returns true if its own tool measures the same link as a job.
+    /// Returns true if the own tool of this variant measures the same link as the job.
     #[must_use]
     pub fn has_own_tool_for(&self, job: &Job) -> bool {
         let fits = self.own_tool_sizes.is_empty() || self.own_tool_sizes.contains(&job.size);

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// level up.
 pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
 
-/// Search path of peers, for users who lack one.
+/// Explains to users where peers are searched.
 pub const PLACE: &str = "Peers are in the directory that DRIVELINE_PEERS names. Without it, they \
      are in `peers` next to this program, or one level up.";
 
@@ -97,8 +97,8 @@ struct Known {
     needs_pod: Vec<String>,
 }
 
-/// Returns true if the ends of a peer's variant need one `/dev/shm`, `/tmp` or PID namespace: by
-/// its description, or by the catalogue.
+/// Returns true if the ends of a peer's variant must share `/dev/shm`, `/tmp` or a PID namespace,
+/// according to its description or to the catalogue.
 #[must_use]
 pub fn needs_pod(system: &System, variant: &Variant) -> bool {
     let System::Peer { name, .. } = system else { return false };
@@ -199,7 +199,7 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     let status = started.end_within(if heard.is_ok() { timeout } else { Duration::ZERO });
     let Ok(said) = heard else { bail!("it did not describe itself within {timeout:?}") };
     let said = said.context("its description cannot be read")?;
-    // Checked before its exit status: the rest of its output was not read.
+    // The size is checked before the exit status, because a longer output was not read to its end.
     ensure!(
         said.len() as u64 <= DESCRIPTION_MAX,
         "its description is longer than {} MiB",
@@ -282,7 +282,7 @@ pub fn details(peers: &[Peer], width: usize) -> String {
     text + &place(peers, width)
 }
 
-/// Returns the search path of peers, if one of these is missing.
+/// Returns [`PLACE`] as wrapped text if one of these peers cannot be used.
 fn place(peers: &[Peer], width: usize) -> String {
     let all_there = peers.iter().all(|p| matches!(p.state, State::Installed { .. }));
     if all_there { String::new() } else { wrapped(PLACE, width) }

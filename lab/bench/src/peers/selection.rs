@@ -32,8 +32,8 @@ pub struct Selection {
     pub unavailable: Vec<(String, String)>,
 }
 
-/// Returns the error in a name, and the remedy; nothing for a valid name: `all`, a peer, a variant
-/// of an installed one, or one of these `others`.
+/// Returns the error in a name and the remedy, or `None` if the name is valid. Valid names are
+/// `all`, peers, variants of installed peers, and these `others`.
 #[must_use]
 pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, String)> {
     if name == "all" || others.contains(&name) {

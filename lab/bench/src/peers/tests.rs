@@ -5,8 +5,8 @@ use super::*;
 use crate::harness::{Job, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
 use std::collections::BTreeMap;
 
-/// Written by another process: a program that this process holds open for writing cannot be
-/// started, and a process forked meanwhile holds it open as well.
+/// Another process writes the program. A file that this process holds open for writing cannot be
+/// started, and a process that is forked meanwhile would hold it open, too.
 fn program(dir: &Path, name: &str, script: &str) {
     use std::io::Write;
     let mut child = Command::new("sh")
@@ -330,7 +330,7 @@ fn an_own_tool_stands_next_to_its_link() {
     }
     let any_size = Variant { own_tool_sizes: Vec::new(), ..tool.clone() };
     assert!(any_size.has_own_tool_for(&Job { size: 64, ..link.clone() }));
-    // A tool that stops after a loss.
+    // A tool that stops after a loss measures only reliable links.
     let reliable = Variant { own_tool_reliability: vec![Reliability::Reliable], ..tool.clone() };
     assert!(!reliable.has_own_tool_for(&link));
     assert!(reliable.has_own_tool_for(&Job { reliability: Reliability::Reliable, ..link.clone() }));

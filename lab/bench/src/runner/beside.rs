@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Conditions of a run in addition to its links: load, limits, preference, observation.
+//! Conditions of a run in addition to its links: load, limits, preference of a subscriber, and
+//! sampling of resource use.
 
 use crate::cable::CableSpec;
 use crate::deployment::Deployment;

@@ -21,14 +21,14 @@ pub(super) enum Heard {
     Gone,
 }
 
-/// Kind of a line, even if the rest of it is invalid.
+/// Kind of an event, which is read even if the rest of the line is invalid.
 #[derive(Deserialize)]
 struct Name {
     event: String,
 }
 
-/// Reads events until the end. Each kind is reported once, and nothing after the last one:
-/// repetitions have no effect.
+/// Reads events until the output ends, and reports that end last. Reports each kind of event once,
+/// so that repetitions have no effect; `done` and `failed` count as one kind.
 pub(super) fn events(out: impl Read, report: impl Fn(Heard)) {
     let (mut ready, mut idle, mut over) = (false, false, false);
     for line in lines(out) {
@@ -56,8 +56,8 @@ fn event(line: &str) -> Option<Event> {
         Err(e) => e,
     };
     let Ok(Name { event }) = serde_json::from_str(line) else {
-        // Other lines belong to the program. This one was meant as an event, but is not valid JSON;
-        // it may have a NaN in it.
+        // A line without these marks belongs to the program. A line with them was meant as an
+        // event, but is not valid JSON, for example because of a NaN.
         let meant = line.trim_start().starts_with('{') && line.contains("\"event\"");
         return meant.then(|| Event::Failed {
             error: format!(
@@ -71,7 +71,7 @@ fn event(line: &str) -> Option<Event> {
     })
 }
 
-/// Keeps the end of a process's error output.
+/// Keeps the last part of a process's error output.
 pub(super) fn complaints(mut err: impl Read, kept: &Mutex<Vec<u8>>) {
     let mut chunk = [0; 1024];
     while let Ok(n @ 1..) = err.read(&mut chunk) {

@@ -108,7 +108,8 @@ impl Runner<'_> {
     /// Blocks for about 10 s. The account has no samples, only the tool's result.
     fn own_tool(&self, job: &Job) -> Result<Account> {
         let mut processes = self.processes();
-        // Some tools measure all their sizes, whatever size was requested.
+        // Some tools measure all sizes that they support, whatever size was requested. The keeper
+        // needs resources for the largest one.
         let sizes = self.peers.variant(&job.system).map_or(&[][..], |v| &v.own_tool_sizes);
         let size = sizes.iter().copied().fold(job.size, usize::max);
         let keeper = self.keep(&mut processes, &Job { size, ..job.clone() })?;
@@ -147,7 +148,8 @@ impl Runner<'_> {
         Ok(Some(keeper))
     }
 
-    /// Makes the hosts of a job between hosts, and what carries Driveline's samples between them.
+    /// Makes the two hosts of a job, and starts the gateways that carry Driveline's samples between
+    /// them.
     fn connect(
         &self,
         processes: &mut Processes<'_>,
@@ -405,7 +407,7 @@ impl Runner<'_> {
         Ok(account)
     }
 
-    /// Sleeps, but not beyond an interruption.
+    /// Sleeps for this time, or until an interruption.
     fn rest(&self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         while let Some(left) =

@@ -57,10 +57,11 @@ pub(crate) struct Processes<'a> {
 struct Member {
     name: String,
     keeps: bool,
-    /// It does not read its input: a gateway.
+    /// `true` for a gateway: it does not read its input, so only a signal ends it.
     needs_signal: bool,
     process: Started,
-    /// Process id of its program. If that is in a container, `process` is the engine's client.
+    /// Process id of the program. If the program is in a container, `process` is the engine's
+    /// client.
     program: u32,
     stdin: Option<ChildStdin>,
     spawned_ns: u64,
@@ -71,7 +72,7 @@ struct Member {
     ends: Option<Vec<End>>,
     /// `true` if it has reported that it has finished.
     done: bool,
-    /// `true` if its end was reported.
+    /// `true` if [`Processes::let_go`] has handled its end.
     left: bool,
 }
 
@@ -87,8 +88,8 @@ impl Member {
         }
     }
 
-    /// Reads the remaining output of an ended process. A process that has left its group may hold
-    /// the pipes open for any time: this function does not wait for it.
+    /// Waits until the remaining output of an ended process is read, at most [`RUNS_DRY`]: a
+    /// process that has left the group may hold the pipes open for any time.
     fn run_dry(&self) {
         let deadline = Instant::now() + RUNS_DRY;
         while Instant::now() < deadline && self.listeners.iter().any(|l| !l.is_finished()) {
@@ -169,7 +170,7 @@ impl<'a> Processes<'a> {
         self.quota = quota;
     }
 
-    /// Sets the cable between the two hosts of all ends that are started from now on.
+    /// Sets the cable between the two hosts. It applies to all ends that are started from now on.
     pub(super) fn lay(&mut self, cable: Cable) {
         self.cable = Some(cable);
     }
@@ -254,8 +255,8 @@ impl<'a> Processes<'a> {
         self.containers.as_mut().map(|containers| containers.command(program)).transpose()
     }
 
-    /// Starts a command and writes the line to its input. `mark`: that of a program in a container,
-    /// which must run before it gets the line.
+    /// Starts a command and writes the line to its input. `mark`: mark of a program in a container;
+    /// the function waits until that program runs before it writes the line.
     fn spawn(
         &mut self,
         name: &str,
@@ -269,7 +270,8 @@ impl<'a> Processes<'a> {
             format!("cannot start {} as {name}", command.get_program().display())
         })?;
         if let Some(quota) = self.quota.filter(|_| role != Role::Keeper && role != Role::Hog) {
-            // It waits for its job, so it has no other thread yet that would not be admitted.
+            // The process still waits for its job. It has only one thread, so the group gets all of
+            // it.
             quota.admit(process.id())?;
         }
         let (mut stdin, stdout, stderr) = process.pipes();
@@ -293,7 +295,7 @@ impl<'a> Processes<'a> {
                 .with_context(|| format!("cannot run {name} in a container"))?,
             None => None,
         };
-        // If it has already died, the later wait for it reports more than this error.
+        // If the process has already died, the later wait for it reports more than this error.
         let _ = stdin.as_mut().map(|s| writeln!(s, "{line}"));
         self.members.push(Member {
             name: name.to_owned(),
@@ -399,7 +401,7 @@ impl<'a> Processes<'a> {
                 );
                 check_times(&ends, lived, usable_cpus()?.len()).with_context(|| name.clone())?;
                 (member.ends, member.done) = (Some(ends), true);
-                // Later the engine's processes of this end may have ended.
+                // Read now, because the engine's processes of this end may have ended later.
                 self.containers.iter_mut().for_each(Containers::read_use);
             }
             Heard::Event(Event::Failed { error }) => {
@@ -471,7 +473,7 @@ impl<'a> Processes<'a> {
 /// Checks that the processor time in the reports of a process is possible.
 fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
     let reported = Duration::from_nanos(ends.iter().fold(0, |sum, e| sum.saturating_add(e.cpu_ns)));
-    // Accounting in ticks may be a little ahead.
+    // Processor time that the kernel counts in ticks may be a little too large.
     let most = lived * u32::try_from(cpus)? + Duration::from_millis(100);
     ensure!(
         reported <= most,
@@ -486,8 +488,8 @@ impl Drop for Processes<'_> {
         // Keepers end last, with time to clean up after the others.
         self.members.sort_by_key(|m| m.keeps);
         for member in &mut self.members {
-            // A process that waits for input ends when its input is closed. An unfinished one is no
-            // loss.
+            // A process that waits for input ends when its input is closed. Killing an unfinished
+            // process loses nothing.
             member.stdin = None;
             if member.needs_signal {
                 member.process.ask_to_end();
@@ -526,7 +528,7 @@ mod tests {
         assert!(at("ended").exists(), "it was killed");
     }
 
-    /// Without this, the test would take a quarter of a minute for each process that stays.
+    /// Without the interruption, the test would wait 15 s for each process that stays.
     #[test]
     fn an_interruption_ends_a_run_whose_ends_are_still_alive() {
         let dir = tempfile::tempdir().unwrap();

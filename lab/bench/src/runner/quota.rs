@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Length of the period over which the limit counts, in microseconds; the kernel's default.
 const PERIOD_US: u64 = 100_000;
 
-/// Names of groups: the process that made it, and a number, follow.
+/// Beginning of the names of groups. The id of the process that made the group and a number follow.
 const PREFIX: &str = "driveline-bench-";
 
 /// Processor time that several processes share. Dropping it removes the group; its processes must
@@ -34,8 +34,8 @@ pub(crate) struct Throttling {
 }
 
 impl Throttling {
-    /// Reads the text of `cpu.stat` of either version of control groups; nothing if it has no such
-    /// counts.
+    /// Reads the text of `cpu.stat` of version 1 or 2 of control groups. Returns `None` if it has
+    /// no such counts.
     fn read(text: &str) -> Option<Self> {
         let of = |name: &str| {
             text.lines()
@@ -60,7 +60,8 @@ impl Quota {
         let group =
             parent.join(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)));
         match fs::create_dir(&group) {
-            // A remainder of a process with the same number. It is empty, or its removal fails.
+            // An ended process with the same id left this group. Either the group is empty, or it
+            // cannot be removed.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             made => made.with_context(|| {
                 format!(
@@ -99,7 +100,8 @@ impl Quota {
             let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
             let below = |mount: &str| Path::new(mount).join(path.trim_start_matches('/'));
             if controllers.split(',').any(|c| c == "cpu") {
-                // The group that a container sees as its root is often mounted there.
+                // In a container, the group that the container sees as its root is often mounted
+                // there.
                 for candidate in [
                     below("/sys/fs/cgroup/cpu"),
                     below("/sys/fs/cgroup/cpu,cpuacct"),
@@ -134,7 +136,7 @@ impl Quota {
     /// Puts a process into the group, with all its threads.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The error of the kernel.
     pub(crate) fn admit(&self, pid: u32) -> Result<()> {
         write(&self.group.join("cgroup.procs"), &pid.to_string())
     }

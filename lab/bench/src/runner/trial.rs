@@ -27,13 +27,13 @@ impl Trial {
         Self { kind, job, cable: None, deployment: Deployment::Bare }
     }
 
-    /// Makes a trial of copies of the payloads of such a link: see [`Job::memcpy`].
+    /// Makes a trial that copies the payloads of this link: see [`Job::memcpy`].
     #[must_use]
     pub fn memcpy(link: &Job, kind: MemcpyKind) -> Self {
         Self::new(Kind::Memcpy(kind), link.memcpy(kind))
     }
 
-    /// Returns the trial over such a cable.
+    /// Returns the trial over this cable.
     #[must_use]
     pub fn over(self, cable: Option<CableSpec>) -> Self {
         Self { cable, ..self }
@@ -52,7 +52,7 @@ impl Trial {
 pub enum Kind {
     /// A link of Driveline, or of a peer.
     Link,
-    /// A link of the same shape, with only a shared word.
+    /// A link of the same shape that hands over only a shared word.
     Floor,
     /// Publish and callback on one thread.
     SameThread,

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_process_is_watched_until_it_stops() {
-        // Repeated until its thread has had a processor in time.
+        // Repeated, because the sampling thread may not get a processor in time.
         let mut observations = (0..10).map(|attempt| {
             let watch = Watch::start(
                 vec![("me".into(), std::process::id()), ("nobody".into(), u32::MAX)],

@@ -7,7 +7,7 @@
 //! round is drawn for both at once, and drift between rounds cancels out.
 //!
 //! With few rounds the plain percentile bootstrap is too narrow: with five, its 95 % interval
-//! covers 85 %. So an interval includes more of the resampled values than 95 %, as many as
+//! covers 85 %. So an interval includes more than 95 % of the resampled values, as many as
 //! Student's t requires (the expanded percentile interval of Hesterberg, "What Teachers Should Know
 //! About the Bootstrap", 2015). With five rounds it covers 92 %.
 
@@ -48,8 +48,8 @@ pub struct Interval {
     pub rounds: usize,
 }
 
-/// `1.19 (1.06–1.53)`. The lab formats its intervals itself: with as many digits as a ratio has,
-/// and the number of rounds if it is small.
+/// Prints `1.19 (1.06–1.53)`. The lab formats its intervals itself, with suitable digits, and with
+/// the number of rounds if that is small.
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} ({:.2}–{:.2})", self.estimate, self.low, self.high)
@@ -59,7 +59,8 @@ impl fmt::Display for Interval {
 /// Returns the ratio of a percentile of `system` to that of `floor`, where run `i` of both was
 /// measured in round `i`. It uses only rounds in which both have samples.
 ///
-/// `None` if either has too few samples there for the percentile, or the floor's is zero.
+/// Returns `None` if either has too few samples in these rounds for the percentile, or if the
+/// percentile of the floor is zero.
 #[must_use]
 pub fn ratio_interval(system: &Runs, floor: &Runs, rank: Rank, seed: u64) -> Option<Interval> {
     let rounds = both(system, floor);
@@ -69,7 +70,8 @@ pub fn ratio_interval(system: &Runs, floor: &Runs, rank: Rank, seed: u64) -> Opt
     paired(rounds, |drawn| ratio(at(system, rank, drawn), at(floor, rank, drawn)), seed)
 }
 
-/// Returns the ratio of two goodputs in the same way. More than 1: `system` carries more.
+/// Returns the ratio of two goodputs, computed as in [`ratio_interval`]. Above 1, `system` carries
+/// more.
 #[must_use]
 pub fn goodput_interval(system: Goodput<'_>, floor: Goodput<'_>, seed: u64) -> Option<Interval> {
     let rounds = both(system.between_arrivals, floor.between_arrivals);
@@ -79,12 +81,12 @@ pub fn goodput_interval(system: Goodput<'_>, floor: Goodput<'_>, seed: u64) -> O
     paired(rounds, |drawn| ratio(system.of(drawn), floor.of(drawn)), seed)
 }
 
-/// Draws rounds for both at once.
+/// Draws rounds once for both measurements.
 fn paired(rounds: Vec<usize>, of: impl Fn(&[usize]) -> Option<f64>, seed: u64) -> Option<Interval> {
     let estimate = of(&rounds)?;
     let mut random = Random::new(seed);
     let mut drawn = rounds.clone();
-    // Of five rounds there are only 126 different draws.
+    // Five rounds have only 126 different draws, so results are cached.
     let mut known = HashMap::<Vec<usize>, Option<f64>>::new();
     let values = (0..RESAMPLES).filter_map(|_| {
         draw(&mut random, &rounds, &mut drawn);
@@ -118,7 +120,8 @@ pub fn ratio_interval_unpaired(
     )
 }
 
-/// Returns the ratio of two goodputs in the same way. More than 1: `one` carries more.
+/// Returns the ratio of two goodputs, computed as in [`ratio_interval_unpaired`]. Above 1, `one`
+/// carries more.
 #[must_use]
 pub fn goodput_interval_unpaired(
     one: Goodput<'_>,
@@ -217,8 +220,9 @@ fn interval(estimate: f64, mut values: Vec<f64>, rounds: usize) -> Option<Interv
     Some(Interval { estimate, low: *low, high: *high, rounds })
 }
 
-/// See [`TAILS`]. For fewer rounds, the interval has all resampled values, and still covers too
-/// little; for more, it approaches 2.5 %.
+/// Returns the value of [`TAILS`] for this number of rounds. With fewer rounds it is 0: the
+/// interval has all resampled values, and still covers too little. With more rounds it approaches
+/// 2.5 %.
 fn tail(rounds: usize) -> f64 {
     rounds
         .checked_sub(FIRST_TAIL)
@@ -293,8 +297,7 @@ mod tests {
 
     #[test]
     fn only_rounds_that_both_have_count_and_are_counted() {
-        // The machine is ten times slower in the last rounds, in which one of both has no valid
-        // samples.
+        // The machine is ten times slower in the last rounds. There, `system` has no valid samples.
         let round = |ns: u64| vec![ns; 300];
         let floor = Runs::new(vec![round(100), round(100), round(1000), round(1000), round(1000)]);
         let system = Runs::new(vec![round(200), round(200), vec![], vec![], vec![]]);

@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn a_stall_counts_by_how_long_it_is() {
-        // 1 kB each microsecond; in the second run the same after a stall of a millisecond.
+        // Each microsecond 1 kB arrives. In the last run, the last arrival comes after a stall of a
+        // millisecond.
         let runs =
             Runs::new(vec![vec![1_000; 10], vec![], [vec![1_000; 9], vec![991_000]].concat()]);
         let goodput = Goodput { between_arrivals: &runs, size: 1_000 };
@@ -56,7 +57,7 @@ mod tests {
                 .collect(),
         );
         let goodput = Goodput { between_arrivals: &runs, size: 1_000 };
-        // 20 kB in 1.01 ms.
+        // The rate of all runs together is 20 kB in 1.01 ms.
         assert!((goodput.bytes_per_s().unwrap() - 20_000.0 / 1.01e-3).abs() < 1e-3);
         assert_eq!(
             Goodput { between_arrivals: &Runs::new(vec![vec![]]), size: 1 }.bytes_per_s(),

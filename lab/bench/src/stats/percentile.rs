@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     runs: Vec<Vec<u64>>,
-    /// Sum of each run: means of many choices of runs use them repeatedly.
+    /// Sum of each run; the means of many choices of runs use these sums repeatedly.
     sums: Vec<u128>,
 }
 
 impl Runs {
-    /// Takes the samples of each run, in any order.
+    /// Makes the collection from the samples of each run, which may be in any order.
     #[must_use]
     pub fn new(mut runs: Vec<Vec<u64>>) -> Self {
         for run in &mut runs {
@@ -23,7 +23,7 @@ impl Runs {
         Self { runs, sums }
     }
 
-    /// Returns the number of runs, with empty ones.
+    /// Returns the number of runs, including empty ones.
     #[must_use]
     pub fn count(&self) -> usize {
         self.runs.len()
@@ -131,7 +131,8 @@ fn select(runs: &[&[u64]], rank: Rank) -> Option<u64> {
     let index = rank.index(n)?;
     let mut low = runs.iter().filter_map(|r| r.first()).min().copied()?;
     let mut high = runs.iter().filter_map(|r| r.last()).max().copied()?;
-    // The smallest value that more than `index` samples do not exceed is itself a sample.
+    // The search ends at the smallest value with more than `index` samples at or below it. That
+    // value is itself a sample.
     while low < high {
         let middle = low + (high - low) / 2;
         let not_above: u64 = runs.iter().map(|r| r.partition_point(|&x| x <= middle) as u64).sum();
@@ -144,8 +145,8 @@ fn select(runs: &[&[u64]], rank: Rank) -> Option<u64> {
     Some(low)
 }
 
-/// Exact percentiles in the unit of the samples. `None` where there are too few samples for the
-/// percentile.
+/// Exact percentiles in the unit of the samples. A percentile is `None` if there are too few
+/// samples for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Number of samples.

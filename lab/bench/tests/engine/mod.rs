@@ -55,7 +55,7 @@ pub(crate) fn floor(link: &Job) -> Job {
     Job { system: link.floor(), size: 0, take, payload, lose_every: 0, ..link.clone() }
 }
 
-/// Peers of a directory: all that are named.
+/// Selects the named peers of a directory; all must be available.
 pub(crate) fn peers_in(directory: &Path, names: &[&str]) -> Selection {
     let found = peers::discover(Some(directory)).unwrap();
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -78,7 +78,7 @@ pub(crate) fn trial(
     let scratch = Scratch::new().unwrap();
     let dir = RunDirectory::within(scratch.path()).unwrap();
     let job = &trial.job;
-    // As the laboratory runs a stream between processes.
+    // The laboratory runs a stream between processes in this way.
     let is_stream =
         trial.kind == Kind::Link && job.pace != Pace::PingPong && job.reach == Reach::Host;
     let ended = if is_stream {
@@ -97,14 +97,14 @@ pub(crate) fn link(job: &Job, peers: &Selection) -> Result<Account, String> {
     trial(&Trial::new(Kind::Link, job.clone()), peers, &AtomicBool::new(false))
 }
 
-/// Runs something of Driveline, or of the machine, that must not fail.
+/// Runs a trial of Driveline, or of the machine's limits, which must not fail.
 pub(crate) fn own(kind: Kind, job: &Job) -> Account {
     let trial_of_it = Trial::new(kind, job.clone());
     trial(&trial_of_it, &Selection::default(), &AtomicBool::new(false))
         .unwrap_or_else(|e| panic!("{kind:?} of {job:?}: {e}"))
 }
 
-/// A run is valid, and its account closes with that many samples.
+/// Checks that a run is valid, and that its account closes with that many samples.
 pub(crate) fn check(account: &Account, samples: u64) {
     assert_eq!(account.invalid, Vec::<String>::new());
     assert_eq!(account.scheduled, samples);

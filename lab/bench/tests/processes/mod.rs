@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
 /// Duration of a stop.
-// time: what the measurement is to show; a slow machine makes it longer, and it is read afterwards
+// time: the measurement must show this stop; tests read its actual duration, which may be longer
 pub(crate) const STALL: Duration = Duration::from_millis(300);
 
 /// Time in which a process was certainly stopped.
@@ -21,8 +21,8 @@ pub(crate) struct Stall {
     pub(crate) to: u64,
 }
 
-/// Stops a process for [`STALL`], and returns the times between which it certainly did nothing;
-/// nothing if it has ended, or `over`.
+/// Stops a process for [`STALL`], and returns the times between which it certainly did nothing.
+/// Returns `None` if the process has ended, or if `over` returns true.
 pub(crate) fn stall(pid: i32, over: impl Fn() -> bool) -> Option<Stall> {
     let process = Pid::from_raw(pid)?;
     kill_process(process, Signal::STOP).ok()?;
@@ -34,13 +34,13 @@ pub(crate) fn stall(pid: i32, over: impl Fn() -> bool) -> Option<Stall> {
     std::thread::sleep(STALL);
     let to = MonotonicNs::now().0;
     kill_process(process, Signal::CONT).ok()?;
-    // time: some to catch up, so that one stall is not the next one's
+    // time: the process catches up, so that a stall has no effect on the next one
     std::thread::sleep(STALL);
     Some(Stall { from: from?, to })
 }
 
-/// Returns true if each of its threads is stopped: threads of a middleware stop later than the
-/// first.
+/// Returns true if all threads of the process are stopped: threads of a middleware stop later than
+/// the first one.
 fn all_stopped(pid: i32) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let mut states = threads.filter_map(|t| {

@@ -36,8 +36,8 @@ pub(crate) fn files(name: &str) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Returns true if a living process uses it. That process belongs to another run: no process of
-/// this run is alive any more.
+/// Returns true if a living process uses the file. That process belongs to another run, because all
+/// processes of this run have ended.
 fn is_used(path: &Path) -> bool {
     if path.is_dir() {
         let claim = std::fs::File::open(path.join("claim"));

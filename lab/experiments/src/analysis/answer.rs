@@ -18,13 +18,13 @@ pub(super) const MOST_SHOWN: usize = 6;
 /// Number of rounds below which an interval is meaningless, and not shown.
 pub(super) const FEWEST_ROUNDS: usize = 3;
 
-/// Largest ratio of an A/A control, in both directions, with which a comparison is still
-/// meaningful.
+/// Largest ratio between two measurements of the same case (A/A control), in either direction, with
+/// which comparisons are still meaningful.
 const MOST_OFF: f64 = 1.25;
 
-/// Compares a system with Driveline: less is ahead, greater is behind, equal is unclear. With too
-/// few rounds for an interval, the observed values decide; more rounds would only narrow the
-/// interval.
+/// Compares a system with Driveline. Returns `Less` if the system is ahead, `Greater` if it is
+/// behind, `Equal` if that is unclear. With too few rounds for an interval, the observed values
+/// decide; more rounds would only narrow the interval.
 fn beside(by: Criterion, i: &Interval) -> Ordering {
     if i.rounds < FEWEST_ROUNDS { by.side_of(i.estimate) } else { by.side(i) }
 }
@@ -75,7 +75,8 @@ fn restless(e: &ExperimentResult) -> Option<String> {
 
 fn compared(e: &ExperimentResult) -> Vec<String> {
     let cells = e.cells();
-    // In a chain with some fixed edges of Driveline, Driveline on all edges is another cell.
+    // Leaves out cells of chains with fixed edges of Driveline: Driveline on all edges is in
+    // another cell.
     let open: Vec<&str> = cells
         .iter()
         .filter(|cell| !e.in_cell(cell).any(has_edges_of_drivelines))
@@ -107,13 +108,13 @@ fn compared(e: &ExperimentResult) -> Vec<String> {
 /// Rank of Driveline in the cells with the same criterion.
 struct Ranked<'a> {
     by: Criterion,
-    /// For each cell with a comparison: the system furthest ahead of Driveline, or the closest one.
-    /// The first entry is that of all cells.
+    /// For each cell with a comparison: the system furthest ahead of Driveline, or the closest one
+    /// if no system is ahead. The first entry is the furthest ahead, or closest, of all cells.
     closest: Vec<(&'a CaseResult, Interval)>,
 }
 
 impl<'a> Ranked<'a> {
-    /// Returns `None` if no system is compared with it.
+    /// Returns `None` if no system is compared with Driveline by this criterion.
     fn of(e: &'a ExperimentResult, by: Criterion, cells: &[&'a str]) -> Option<Self> {
         let first_of = |&cell: &&'a str| {
             let compared = e.in_cell(cell).filter(|c| !c.is_contradicted());
@@ -127,7 +128,8 @@ impl<'a> Ranked<'a> {
         (!closest.is_empty()).then_some(Self { by, closest })
     }
 
-    /// Returns in how many cells it is the best, and which system is ahead or closest.
+    /// Returns sentences on the number of cells in which Driveline is the best, and on the system
+    /// that is ahead of it or closest to it.
     fn words(&self, e: &ExperimentResult, open: &[&str]) -> Vec<String> {
         let Self { by, closest: all } = self;
         let Some((closest, interval)) = all.first() else { return Vec::new() };
@@ -135,11 +137,13 @@ impl<'a> Ranked<'a> {
             Criterion::Goodput => ("greatest goodput", "Driveline's goodput"),
             Criterion::Latency => ("least median latency", "its median"),
         };
-        // One system with an unclear result is enough, whatever the others are.
+        // One system with an unclear result makes its cell unclear, even if all other systems are
+        // behind.
         let standing = |o: Ordering| all.iter().filter(|(_, i)| beside(*by, i) == o).count();
         let cells =
             open.iter().filter(|cell| e.in_cell(cell).any(|c| c.criterion() == *by)).count();
-        // Without another system, or without a figure of its own, it is not the best.
+        // In a cell without another system, or without a figure of Driveline, Driveline is not the
+        // best.
         let mut lines = vec![standing_in_cells(
             best,
             (standing(Ordering::Greater), standing(Ordering::Equal), all.len()),
@@ -192,8 +196,8 @@ impl<'a> Ranked<'a> {
     }
 }
 
-/// Returns the share of due samples that did not arrive, for a case and for Driveline: goodput
-/// alone does not show it. Empty if all arrived.
+/// Returns the share of due samples that did not arrive, for a case and for Driveline, because
+/// goodput alone does not show losses. Empty if all samples arrived.
 fn not_arrived(e: &ExperimentResult, c: &CaseResult) -> String {
     let own = e.in_cell(&c.case.cell).find(|c| c.is_driveline()).and_then(lost_share);
     let rendered = |share: Option<String>| share.unwrap_or_else(|| "none".to_owned());
@@ -214,8 +218,8 @@ fn lost_share(c: &CaseResult) -> Option<String> {
     c.lost().filter(|(lost, _)| *lost > 0).map(|(lost, due)| percent(lost as f64 / due as f64))
 }
 
-/// Returns a text: in how many cells Driveline is the best (has the smallest median latency), and
-/// in how many it is unclear, of the cells in which it is compared.
+/// Returns a sentence on the number of cells in which Driveline is the best, and in which this is
+/// unclear, out of all cells in which Driveline is compared.
 fn standing_in_cells(
     best: &str,
     (first, undecided, compared): (usize, usize, usize),
@@ -257,8 +261,8 @@ fn has_edges_of_drivelines(c: &CaseResult) -> bool {
             .any(|edge| edge.system == System::Driveline)
 }
 
-/// Returns a note about cells in which others have a figure, and Driveline takes part but has none:
-/// the facts above do not include them.
+/// Returns a note about cells in which other systems have a figure, but Driveline has none. The
+/// other sentences of the answer do not include these cells.
 fn without_driveline(e: &ExperimentResult, cells: &[&str]) -> Option<String> {
     e.measured().find(|c| c.is_driveline())?;
     let has_figure = |cell: &str, of: fn(&CaseResult) -> bool| {
@@ -294,8 +298,8 @@ fn bounds_of(i: &Interval) -> String {
     format!("95 % {} to {}", ratio(i.low), ratio(i.high))
 }
 
-/// Compares Driveline's medians with the machine's own floors: the nearest cell, and the
-/// furthest one with its interval.
+/// Compares Driveline's medians with the machine's own floors. Names the cell nearest to its floor,
+/// and the cell furthest from its floor, with its interval.
 fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
     type Floor = fn(&CaseResult) -> Option<&crate::analysis::Ratio>;
     let floors: [(&str, Floor); 2] = [
@@ -308,7 +312,7 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
             own().filter_map(|c| Some((c, of(c)?.p50?))).collect();
         all.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
         let (first, last) = (all.first()?, all.last()?);
-        // `2.64 (1→10, 95 % 2.61 to 2.69)`
+        // Returns text such as `2.64 (1→10, 95 % 2.61 to 2.69)`.
         let rendered = |(c, i): &(&CaseResult, Interval), bounds: bool| {
             let cell = (e.cells().len() > 1).then(|| c.case.cell.clone());
             let bounds = (bounds && i.rounds >= FEWEST_ROUNDS).then(|| bounds_of(i));
@@ -332,7 +336,8 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
     floors.into_iter().filter_map(line).collect()
 }
 
-/// Returns the systems that are ahead in the tail: a median does not show the latest samples.
+/// Returns the systems that are ahead of Driveline in the tail, because a median does not show the
+/// slowest samples.
 fn tails(e: &ExperimentResult) -> Option<String> {
     let ahead = |c: &&CaseResult| {
         let of_tail = |r: &crate::analysis::Ratio| r.p99.or(r.p95);
@@ -452,7 +457,7 @@ fn at_rest(c: &CaseResult) -> Option<String> {
     ))
 }
 
-/// Returns the answer without anything to compare with.
+/// Returns the answer for an experiment in which no system is compared with Driveline.
 fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
     let mut parts = Vec::new();
     for cell in cells {

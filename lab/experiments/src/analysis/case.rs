@@ -25,22 +25,23 @@ pub struct CaseResult {
     pub figures: BTreeMap<Metric, Figure>,
     /// For cases with several links: each of them.
     pub by_link: Vec<LinkResult>,
-    /// For links with several subscribers, and workloads with several subscriptions: transport of
-    /// each that received something; for workloads from publishing to the callback.
+    /// Transport latency of each subscriber that received a sample. Empty unless links have several
+    /// subscribers or a workload has several subscriptions. For workloads, it is the time from
+    /// publishing to the callback.
     pub subscribers: Vec<SubscriberResult>,
     /// Accounts of all valid runs together, for links and for workloads that count deliveries.
     pub totals: Totals,
-    /// For a stream: payload that each subscriber gets per second. Lost samples lengthen the time
-    /// until the next arrival, so they do not count.
+    /// For a stream: payload that each subscriber gets per second. It does not count lost samples,
+    /// because they lengthen the time until the next arrival.
     pub goodput_bytes_per_s: Option<f64>,
-    /// Ratios to Driveline, to the floors, and of a chain with Driveline on some edges to the same
-    /// chain without. None for a row that its own latency tool contradicts.
+    /// Ratios to Driveline and to the floors; for a chain with Driveline on some edges, also to the
+    /// same chain without Driveline. Empty for a row that the peer's own latency tool contradicts.
     pub ratios: Vec<Ratio>,
     /// Agreement with the peer's own latency tool, if it ran for the same link. If they
     /// differ, the row is invalid.
     pub own_tool: Option<Agreement>,
-    /// Variants of this system in the same cell, with other settings, that their own latency tool
-    /// contradicts. If there are any, this row counts as not confirmed.
+    /// Variants of this system in the same cell, with other settings, whose figures the peer's own
+    /// latency tool contradicts. If there are any, this row counts as not confirmed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contradicted_variants: Vec<System>,
     /// For workloads, chains and observed links: distributions of the observations.
@@ -49,7 +50,7 @@ pub struct CaseResult {
     pub counters: BTreeMap<String, Vec<u64>>,
     /// Each run.
     pub runs: Vec<RunResult>,
-    /// Latency, processor time, memory over one run.
+    /// Latency, processor time and memory over the time of one run.
     #[serde(skip)]
     pub timelines: Vec<Timeline>,
 }
@@ -61,7 +62,7 @@ pub struct LinkResult {
     pub topic: String,
     /// Distribution of its headline figure.
     pub figure: Figure,
-    /// From the due time of its samples, if it has a rate.
+    /// Latency from the due time of its samples, if the link has a rate.
     pub schedule_relative: Option<Figure>,
     /// Its accounts of all valid runs together.
     pub totals: Totals,
@@ -86,7 +87,7 @@ pub struct Totals {
     pub scheduled: u64,
     /// Scheduled samples that were published.
     pub sent: u64,
-    /// Due and not published, warm-up included, by reason.
+    /// Samples that were due and not published, warm-up included, by reason.
     pub not_sent: BTreeMap<String, u64>,
     /// Scheduled deliveries: scheduled samples times subscribers.
     pub due: u64,
@@ -94,20 +95,21 @@ pub struct Totals {
     pub deliveries: u64,
     /// Deliveries that were received.
     pub received: u64,
-    /// Received later than one period after the due time. Only an open loop has any.
+    /// Deliveries received later than one period after the due time. Only an open loop has late
+    /// deliveries.
     pub late: u64,
-    /// Number of these deliveries that were lost, or replaced by newer samples before they were
+    /// Deliveries of sent samples that were lost, or replaced by newer samples before they were
     /// read.
     pub missed: u64,
     /// Payloads that did not verify.
     pub torn: u64,
     /// Payloads verified, warm-up included.
     pub verified: u64,
-    /// Processor time of all ends of a link per sample sent, received or not, in nanoseconds. In a
-    /// ping-pong it is that of a whole round, with the answer. A daemon of the middleware is not
-    /// included.
+    /// Processor time of all ends of a link, in nanoseconds per sent sample, received or not. In a
+    /// ping-pong it covers a whole round trip, with the answer. It does not include a daemon of the
+    /// middleware.
     pub cpu_ns_per_sample: Option<f64>,
-    /// Part of that: the sending end.
+    /// Part of `cpu_ns_per_sample` that the sending end used.
     pub publisher_cpu_ns_per_sample: Option<f64>,
     /// System calls for waking per sample.
     pub wake_calls_per_publish: Option<f64>,
@@ -139,7 +141,7 @@ impl Totals {
         })
     }
 
-    /// Returns true if these totals of a case count each delivery.
+    /// Returns true if these totals count each delivery of the case.
     fn report_deliveries(&self, case: &Case) -> bool {
         case.has_samples() || self.due > 0
     }
@@ -195,11 +197,11 @@ pub struct Ratio {
     pub goodput: Option<Interval>,
     /// Ratio of the medians. More than 1: this case takes longer.
     pub p50: Option<Interval>,
-    /// Needs 60 samples of each.
+    /// Ratio of the 95th percentiles; needs 60 samples of each case.
     pub p95: Option<Interval>,
-    /// Needs 300 samples of each.
+    /// Ratio of the 99th percentiles; needs 300 samples of each case.
     pub p99: Option<Interval>,
-    /// Needs 3 000 samples of each.
+    /// Ratio of the 99.9th percentiles; needs 3 000 samples of each case.
     pub p999: Option<Interval>,
 }
 
@@ -248,7 +250,7 @@ pub struct RunResult {
     pub seconds: f64,
     /// Other load on the machine during the run.
     pub disturbance: Disturbance,
-    /// Reasons why it is invalid; empty if it is valid.
+    /// Reasons why the run is invalid; empty if it is valid.
     pub reasons: Vec<String>,
     /// Settings that the machine refused.
     pub unset: Vec<String>,
@@ -262,19 +264,21 @@ impl Ratio {
             .find_map(|(by, i)| Some((by, i?)))
     }
 
-    /// Returns true if it is a ratio to one copy of a payload: [`Case::is_copy`].
+    /// Returns true if this is the ratio to a floor that makes one copy of a payload:
+    /// [`Case::is_copy`].
     fn is_to_copy(&self) -> bool {
         self.to_system == System::Memcpy
     }
 }
 
 impl CaseResult {
-    /// Returns true if it was run, and no run is valid.
+    /// Returns true if the case was run, but none of its runs is valid.
     pub(crate) fn is_invalid(&self) -> bool {
         !self.runs.is_empty() && self.runs.iter().all(|r| !r.reasons.is_empty())
     }
 
-    /// Returns true if gateways carry its samples, whose processor time is not included.
+    /// Returns true if gateways carry the samples of the case. The figures do not include the
+    /// gateways' processor time.
     pub(crate) fn has_gateways(&self) -> bool {
         self.is_driveline() && self.case.links.iter().any(|l| l.reach == Reach::Network)
     }
@@ -315,8 +319,8 @@ impl CaseResult {
         if self.case.stream_size().is_some() { Criterion::Goodput } else { Criterion::Latency }
     }
 
-    /// Returns the times by which it is compared, if there are any; none for a stream, which is
-    /// compared by its goodput.
+    /// Returns the distribution of times by which the case is compared; `None` for a stream, which
+    /// is compared by its goodput.
     pub(crate) fn latencies(&self) -> Option<&Percentiles> {
         let times = self
             .headline()
@@ -419,7 +423,7 @@ impl CaseResult {
             .find(|r| !self.is_driveline() && r.to_system == self.case.system && r.of == of)
     }
 
-    /// Returns the ratio of its headline to the variant whose settings it varies.
+    /// Returns the ratio of its headline to the headline of the variant whose settings it varies.
     #[must_use]
     pub fn to_usual(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
@@ -453,13 +457,13 @@ impl CaseResult {
         self.case.system == System::Driveline
     }
 
-    /// Returns true if its own latency tool contradicts the row.
+    /// Returns true if the peer's own latency tool contradicts the row.
     #[must_use]
     pub fn is_contradicted(&self) -> bool {
         self.own_tool.as_ref().is_some_and(Agreement::contradicts)
     }
 
-    /// Returns the caveat of a row whose latency tool contradicts it; empty without one.
+    /// Returns the caveat of a row that the peer's latency tool contradicts; `None` for other rows.
     #[must_use]
     pub fn doubt(&self) -> Option<&'static str> {
         match (self.is_contradicted(), self.contradicted_variants.is_empty()) {
@@ -483,7 +487,8 @@ impl CaseResult {
     }
 }
 
-/// Returns the subject of the whole rather than of a part. If several qualify, always the same one.
+/// Returns the subject whose latency covers the whole, not a part. If several subjects qualify,
+/// returns the same one each time.
 pub(super) fn headline_subject<'a>(
     series: impl Iterator<Item = (&'a str, Quantity)> + Clone,
 ) -> Option<&'a str> {
@@ -495,7 +500,7 @@ pub(super) fn headline_subject<'a>(
         .or_else(|| latencies().min())
 }
 
-/// Returns the sum of counts from other programs; it saturates.
+/// Returns the saturating sum of counts, which may come from other programs.
 pub(crate) fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
 }

@@ -5,9 +5,9 @@
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use std::cmp::Ordering;
 
-/// Goodputs whose ratio is no further from 1 count as equal. If a sender keeps a rate, its goodput
-/// is that rate. Rounds repeat it to parts per million, so an interval over rounds excludes 1
-/// although no system has more throughput.
+/// Largest distance of a ratio of goodputs from 1 at which the goodputs count as equal. The goodput
+/// of a sender that keeps its rate is that rate, and rounds repeat it to parts per million. An
+/// interval over rounds can therefore exclude 1 although no system has more throughput.
 const EQUAL_GOODPUT: f64 = 0.005;
 
 /// Criterion by which a case is compared; each case has one.
@@ -22,10 +22,10 @@ pub(crate) enum Criterion {
 /// Result of a comparison with Driveline, by the interval of the ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It takes longer, or carries less: the whole interval is beyond the values that count as
-    /// equal.
+    /// The system takes longer, or carries less: the whole interval is beyond the values that count
+    /// as equal.
     Slower,
-    /// It takes less time, or carries more.
+    /// The system takes less time, or carries more.
     Faster,
     /// The interval contains 1, or reaches what counts as equal.
     NotShown,
@@ -36,7 +36,8 @@ pub(crate) enum Standing {
 impl Criterion {
     pub(crate) const ALL: [Self; 2] = [Self::Latency, Self::Goodput];
 
-    /// Compares two values; the better one is less: the higher goodput, or the shorter time.
+    /// Compares two values. The better value orders as `Less`: the higher goodput, or the shorter
+    /// time.
     pub(crate) fn better(self, a: f64, b: f64) -> Ordering {
         match self {
             Self::Latency => a.total_cmp(&b),
@@ -44,8 +45,8 @@ impl Criterion {
         }
     }
 
-    /// Returns the side of a whole interval of a ratio: better (less) or worse; equal if a part of
-    /// it counts as equal.
+    /// Returns `Less` if the whole interval of a ratio is better, `Greater` if it is worse, and
+    /// `Equal` if a part of it counts as equal.
     pub(crate) fn side(self, i: &Interval) -> Ordering {
         let equal = match self {
             Self::Latency => 0.0,
@@ -58,7 +59,7 @@ impl Criterion {
         }
     }
 
-    /// Returns the side of a ratio without a reliable interval.
+    /// Returns the same as [`Self::side`] for a ratio without a reliable interval.
     pub(crate) fn side_of(self, ratio: f64) -> Ordering {
         self.side(&Interval { estimate: ratio, low: ratio, high: ratio, rounds: 1 })
     }

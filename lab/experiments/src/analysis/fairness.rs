@@ -13,8 +13,8 @@ pub struct Fairness {
     pub served: usize,
     /// Smallest and largest median of the subscribers, in nanoseconds; `None` if none is served.
     pub medians: Option<(u64, u64)>,
-    /// Subscriber that was most often the last, with its share of the samples that all of them
-    /// received.
+    /// Subscriber that was last most often, and the share of samples for which it was last, among
+    /// samples that all subscribers received.
     pub most_often_last: Option<(f64, String)>,
 }
 
@@ -29,9 +29,10 @@ impl Fairness {
 }
 
 impl CaseResult {
-    /// Returns the fairness among the subscribers of its one link, or the subscriptions of its
-    /// workload, in valid runs; `None` for other cases, and without such runs. The last subscriber
-    /// is known only for links: subscriptions of a workload may get different messages.
+    /// Returns the fairness among the subscribers of the case's only link, or among the
+    /// subscriptions of its workload, in valid runs. `None` for other cases, and without valid
+    /// runs. The last subscriber is known only for links, because subscriptions of a workload may
+    /// get different messages.
     #[must_use]
     pub fn fairness(&self) -> Option<Fairness> {
         let subscribers = match self.case.links.as_slice() {

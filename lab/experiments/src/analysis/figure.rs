@@ -50,9 +50,9 @@ impl Figure {
     }
 }
 
-/// Returns every percent below p90, and then ever closer points, so that a logarithmic axis of 1 −
-/// q has points over its whole length. Points that would need more samples are left out; the
-/// largest sample is always included.
+/// Returns a point for every percent below p90 and ever closer points above it, so that a
+/// logarithmic axis of 1 − q has points over its whole length. Leaves out points that need more
+/// samples than there are; always includes the largest sample.
 fn curve(runs: &Runs) -> Vec<(f64, u64)> {
     let n = runs.samples();
     let (Some(min), Some(max)) =
@@ -66,7 +66,8 @@ fn curve(runs: &Runs) -> Vec<(f64, u64)> {
     let finest = 9_990..10_000;
     let mut points = vec![(0.0, min)];
     for per_myriad in coarse.chain(fine).chain(finer).chain(finest) {
-        // Beyond the last sample but one there is only the largest.
+        // Percentiles beyond the second-largest sample are all the largest sample, which is added
+        // below.
         if (10_000 - per_myriad) * n < 10_000 {
             break;
         }
@@ -87,7 +88,7 @@ fn bins(runs: &Runs) -> Vec<Bin> {
     let mut below = 0;
     (first..last.max(first + 1))
         .map(|k| {
-            // The last edge may be just below the largest sample.
+            // Because of rounding, the last edge may be just below the largest sample.
             let up_to = if k + 1 >= last { u64::MAX } else { edge(k + 1) as u64 };
             let count = runs.not_above(up_to) - below;
             below += count;

@@ -74,9 +74,9 @@ pub(crate) fn compared_columns<'a>(
     goodput.into_iter().chain(of_times).collect()
 }
 
-/// Returns the columns for these rows. The median is always one of them. p95 is one if a row has
-/// too few samples for p99. p99 and p99.9 are each one if a row has enough samples for it. The
-/// greatest sample is one if none of these percentiles is shown.
+/// Returns the columns for these rows. There is always a column for the median. p95 has a column if
+/// a row has too few samples for p99. p99 and p99.9 each have a column if a row has enough samples
+/// for it. The greatest sample has a column if none of these percentiles is shown.
 pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Vec<Measure> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
     let any = |c: Measure| rows.iter().any(|p| c.of(p).is_some());
@@ -90,8 +90,8 @@ pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Ve
     columns
 }
 
-/// Returns the percentiles that no row has enough samples for:
-/// `p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)`. `None` if there are none, or no rows.
+/// Returns a note on the percentiles for which no row has enough samples: `p99, p99.9: n too small
+/// (needs ≥ 300, ≥ 3 000)`. `None` if there are no such percentiles, or no rows.
 pub(crate) fn too_few<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Option<String> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
     let all = [(Measure::P95, Rank::P95), (Measure::P99, Rank::P99), (Measure::P999, Rank::P999)];

@@ -16,7 +16,7 @@ use driveline_bench::{Account, Agreement, Metric};
 use driveline_workloads::deliveries;
 use std::collections::BTreeMap;
 
-/// Runs of a case, as raw data for comparisons.
+/// Runs of a case, with the raw data that comparisons need.
 pub(super) struct Pooled {
     case: Case,
     runs: Vec<Run>,
@@ -36,7 +36,7 @@ pub(super) struct Pooled {
 struct OfLink {
     /// Headline figure.
     figure: Runs,
-    /// From the due time of its samples; empty for a ping-pong.
+    /// Latency from the due time of its samples; empty for a ping-pong.
     schedule_relative: Runs,
     /// Number of late samples.
     late: u64,
@@ -65,7 +65,7 @@ impl Pooled {
         let rounds = e.rounds as usize;
         let (mut by_metric, mut by_subscriber) = (ByRound::new(), ByRound::new());
         let mut by_series = ByRound::<(String, Quantity)>::new();
-        // In the order of the stages of a chain, not alphabetically.
+        // Keeps subjects in the order of the stages of a chain, not in alphabetical order.
         let mut keys: Vec<(String, Quantity)> = Vec::new();
         let (mut by_link, mut due_by_link) = (ByRound::<usize>::new(), ByRound::<usize>::new());
         let mut cpu = BTreeMap::<String, (u64, u64)>::new();
@@ -132,8 +132,8 @@ impl Pooled {
         let observed = keys
             .into_iter()
             .filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
-        // A single subscriber has nothing to compare with. With several, the only one that received
-        // something is listed.
+        // A single subscriber has nothing to compare with. A case with several subscribers lists
+        // them, even if only one of them received samples.
         if case.links.iter().map(|l| l.subscribers).sum::<usize>() < 2 {
             by_subscriber.clear();
         }
@@ -278,7 +278,8 @@ impl Pooled {
         }
     }
 
-    /// Returns the ratios that the plan compares, and the headline ratio if that is another figure.
+    /// Returns the ratios of the figures that the plan compares, and the ratio of the headline
+    /// figures if the plan compares other figures.
     fn ratios(&self, all: &[Self], seed: u64) -> Vec<Ratio> {
         let mut ratios = Vec::new();
         for c in &self.case.comparisons {
@@ -335,8 +336,8 @@ impl Pooled {
         Agreement::of(&self.in_order, &said, seed)
     }
 
-    /// Returns the variants of its settings in the same cell that their latency tool
-    /// contradicts.
+    /// Returns the variants with other settings of this system in the same cell whose figures their
+    /// latency tool contradicts.
     fn contradicted_variants(&self, all: &[Self], seed: u64) -> Vec<System> {
         let varies = |p: &&Self| {
             p.case.role == Role::Measured
@@ -368,7 +369,8 @@ pub(super) fn subscriptions(counters: &BTreeMap<String, Vec<u64>>) -> u64 {
     counters.get(deliveries::SUBSCRIPTIONS).into_iter().flatten().copied().max().unwrap_or(0)
 }
 
-/// Adds the chosen accounts of each valid run, without the late samples, which come from stamps.
+/// Adds up the chosen accounts of each valid run. Does not count late samples: they are counted
+/// from stamps.
 fn totals<'a, I: Iterator<Item = &'a Account>>(
     runs: &'a [Run],
     chosen: impl Fn(&'a [Account]) -> I,
@@ -425,9 +427,9 @@ impl Mean {
     }
 }
 
-/// Counts, by link and subscriber, the samples for which it was the last.
+/// Counts, by link and subscriber, the samples that this subscriber received last of all.
 fn count_last(case: &Case, samples: &[LinkSample], lasts: &mut BTreeMap<(usize, usize), u64>) {
-    // Number of receivers, and the slowest one: its time and its index.
+    // For each sample: the number of receivers, and the slowest receiver's time and index.
     let mut of = BTreeMap::<(usize, u64), (usize, (u64, usize))>::new();
     for LinkSample { link, sample } in samples.iter().filter(|s| s.sample.received.is_some()) {
         let entry = of.entry((*link, sample.sent.sequence)).or_default();
@@ -440,8 +442,9 @@ fn count_last(case: &Case, samples: &[LinkSample], lasts: &mut BTreeMap<(usize, 
     }
 }
 
-/// Returns true if it was in hand more than a period after it was due. A stream whose goodput
-/// counts may be due faster than its link can carry: none of its samples is late.
+/// Returns true if the subscriber had the sample more than a period after it was due. Samples of a
+/// stream that is compared by goodput are never late, because they may be due faster than the link
+/// can carry them.
 fn is_late(case: &Case, s: &LinkSample) -> bool {
     if case.figure == Metric::BetweenArrivals {
         return false;
@@ -474,7 +477,7 @@ pub(crate) struct RunCost {
 /// Failed deliveries of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
-    /// Share of the scheduled deliveries; for a chain, of its samples.
+    /// Failed share of the scheduled deliveries; for a chain, of its samples.
     pub(crate) share: f64,
     /// Number of messages, each with a delivery for every subscriber.
     pub(crate) messages: u64,
@@ -507,7 +510,8 @@ fn totals_of(
     case.workload.as_ref().and_then(|_| Totals::of_workload(counters)).unwrap_or_else(of_links)
 }
 
-/// Returns the result of a case's own latency tool, if it ran and contradicts the row.
+/// Returns the result of the peer's own latency tool for a case, if the tool ran and contradicts
+/// the row.
 pub(crate) fn contradiction(
     archive: &Archive,
     e: &Experiment,

@@ -55,15 +55,16 @@ fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
     );
     let mut parts = vec![part(format!("subscriber {}", favour.subscriber), &is_it)];
     if let Some(other) = slowest(c, &is_other) {
-        // The same subscriber without the preference, even if another one is the slowest in that
-        // case.
+        // Compares with the same subscriber in the case without the preference, even if another
+        // subscriber is the slowest there.
         parts.push(part(format!("the slowest other ({})", other.name), &|s: &SubscriberResult| {
             s.name == other.name
         }));
     }
     match usual {
         None => parts.push("without preference it was not measured".to_owned()),
-        // The scenario names the subscriber before the measurement: it may not be the slowest one.
+        // The scenario names the preferred subscriber before the measurement. Without the
+        // preference, another subscriber may be the slowest.
         Some(usual) => {
             parts.extend(
                 slowest(usual, &|_| true)
@@ -75,13 +76,13 @@ fn words(e: &ExperimentResult, c: &CaseResult, favour: &Favour) -> String {
     format!("{} {}", c.name(), parts.join("; "))
 }
 
-/// Returns true if it is the preferred subscriber of its link.
+/// Returns true if this is the preferred subscriber of its link.
 fn is_preferred(s: &SubscriberResult, favour: &Favour) -> bool {
     let name = format!("subscriber {}", favour.subscriber);
     s.name == name || s.name.ends_with(&format!(" · {name}"))
 }
 
-/// Returns the slowest by medians.
+/// Returns the subscriber with the largest median.
 fn slowest<'a>(
     c: &'a CaseResult,
     which: &dyn Fn(&SubscriberResult) -> bool,
@@ -89,7 +90,7 @@ fn slowest<'a>(
     c.subscribers.iter().filter(|s| which(s)).max_by_key(|s| s.transport.percentiles.p50)
 }
 
-/// `1.20 ms (p99 4.10 ms)`
+/// Formats a figure: `1.20 ms (p99 4.10 ms)`.
 fn figure(f: &Figure) -> String {
     let p50 =
         f.percentiles.p50.map_or_else(|| "got nothing".to_owned(), |ns| duration_ns(ns as f64));

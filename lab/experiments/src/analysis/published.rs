@@ -56,7 +56,7 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
         (&q.case, q.size, q.subscribers, q.deployment, &q.figure)
             == (&p.case, p.size, p.subscribers, p.deployment, &p.figure)
     };
-    // The reference is the system that corresponds to Driveline, in the paper and here.
+    // The reference is the paper's system that corresponds to Driveline; here it is Driveline.
     let reference = all.iter().filter(same).find(|q| q.beside.as_deref() == Some("driveline"));
     let ratio = |q: &Published| match (p.p50_us.zip(q.p50_us), p.mean_us.zip(q.mean_us)) {
         (Some((own, its)), _) | (None, Some((own, its))) if its > 0.0 => Some(own / its),
@@ -70,11 +70,12 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
         })
     };
     let driveline = match reference.filter(|r| r.reach != p.reach) {
-        // The paper compares systems within a process with systems between processes.
+        // The paper compares a system between processes with the reference within a process, or the
+        // other way around.
         Some(r) => find(r, "driveline", cases).map(|(c, _)| c),
         None => found.and_then(|(c, _)| same_cell(c)),
     };
-    // Medians with medians, and means with means.
+    // Compares medians with medians, and means with means.
     let middle = |f: &Figure| {
         if p.p50_us.is_some() { f.percentiles.p50.map(|ns| ns as f64) } else { f.percentiles.mean }
     };
@@ -98,8 +99,8 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
     }
 }
 
-/// Returns the first case that fits, loan-only before filled: papers take their stamps when the
-/// message exists.
+/// Returns the first case that fits. Cases with untouched payloads come before cases with filled
+/// ones, because papers take their stamps when the message already exists.
 fn find<'a>(
     p: &Published,
     system: &str,
@@ -109,7 +110,7 @@ fn find<'a>(
         let link = c.case.links.first();
         c.case.role == Role::Measured
             && c.case.system.to_string() == system
-            // A row that its own tool contradicts is not compared.
+            // A row that the peer's own latency tool contradicts is not compared.
             && !c.is_contradicted()
             && p.case.as_ref().is_none_or(|name| *name == c.case.scenario_case)
             && p.size.is_none_or(|s| link.is_some_and(|l| l.size as u64 == s.0))

@@ -20,8 +20,8 @@ pub(crate) struct Answer {
     pub(crate) systems: Vec<String>,
 }
 
-/// Returns the lines that answer the experiment's question; empty if it asks for latencies alone,
-/// or without data.
+/// Returns the lines that answer the experiment's question; empty without data, or if the question
+/// is only about latencies.
 pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<String> {
     // Variations of settings are few, and each has its own answer.
     let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_SHOWN };
@@ -36,7 +36,7 @@ pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<S
     lines
 }
 
-/// Returns the same answers, with every system.
+/// Returns all answers, with every system in each.
 pub(crate) fn answers(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<Answer> {
     match about {
         None => Vec::new(),
@@ -49,7 +49,7 @@ pub(crate) fn answers(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<An
     }
 }
 
-/// Returns the caveat of such an answer, if there is one.
+/// Returns the caveat of an answer of this kind; empty if it has none.
 pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     if about == Some(AnswerSpec::Jitter) && !jitter(e).is_empty() {
         return "That is the deviation of all samples of valid runs together, not of their mean."
@@ -69,8 +69,8 @@ pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
 /// Cases of each system, with Driveline first.
 type BySystem<'a> = Vec<Vec<&'a CaseResult>>;
 
-/// Groups cells that differ in only one word, under the name of the rest. The word stays with each
-/// case.
+/// Groups the cases of cells whose names differ only in the word that `word` returns. A group's
+/// name is the cell's name without this word.
 fn groups<'a>(
     cases: impl Iterator<Item = &'a CaseResult>,
     word: impl Fn(&CaseResult) -> String,
@@ -112,7 +112,7 @@ fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
     let mut answers = Vec::new();
     for (name, systems) in &groups {
         let mut rendered: Vec<Carried> = systems.iter().map(|cases| Carried::of(cases)).collect();
-        // Driveline first, then the system that carries most.
+        // Driveline comes first, then the others, those that carry most links first.
         if let Some(others) = rendered.get_mut(
             usize::from(systems.first().is_some_and(|s| s.iter().any(|c| c.is_driveline())))..,
         ) {
@@ -135,7 +135,8 @@ struct Carried {
     name: String,
     /// Largest measured number without a loss.
     links: usize,
-    /// Next larger number, and the problem with it; none if there was no problem.
+    /// Next larger measured number, and the problem that occurred with it; `None` if there was no
+    /// problem.
     beyond: Option<(usize, String)>,
 }
 
@@ -172,7 +173,7 @@ impl Carried {
     }
 }
 
-/// Returns the problem with samples of a case; `None` if all arrived in time.
+/// Returns the problem with samples of a case; `None` if all samples arrived in time.
 fn wrong(c: &CaseResult) -> Option<String> {
     if c.valid_runs() == 0 {
         return Some(c.without_figures());
@@ -191,7 +192,8 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// Answers with the case of each system with the most subscribers, whose differences are largest.
+/// Answers with each system's case with the most subscribers, because the differences are largest
+/// there.
 fn fairness(e: &ExperimentResult) -> Vec<Answer> {
     let groups = groups(links(e), |c| {
         c.case.links.first().map_or_else(String::new, |l| format!("1→{}", l.subscribers))
@@ -312,7 +314,7 @@ struct Changed<'a> {
     /// The variant with the usual settings.
     usual: String,
     by: Criterion,
-    /// Ratio of their criterion, by cell.
+    /// Ratio of this variant's figure to the figure of the usual variant, by cell.
     cells: Vec<(&'a str, Interval)>,
 }
 

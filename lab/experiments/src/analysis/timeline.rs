@@ -18,8 +18,9 @@ pub struct Timeline {
     pub subject: String,
     /// Quantity.
     pub quantity: Quantity,
-    /// Seconds since the run's first stamp, and the value: CPUs for processor time, else in the
-    /// quantity's unit. If there were too many points, the maximum of each stretch.
+    /// Points of seconds since the run's first stamp and the value. The value of processor time is
+    /// the number of CPUs in use; other values are in the quantity's unit. If there were too many
+    /// points, each point is the maximum of a stretch.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -40,8 +41,8 @@ pub(super) fn timelines(
         for p in &s.points {
             let at = seconds(p.time_ns, start);
             match (s.quantity, before) {
-                // Processor time since the previous point, as a share of the time since then. The
-                // first point has no start.
+                // The point is the processor time since the previous point, divided by the time
+                // since then. The first point has no previous one.
                 (Quantity::Cpu, Some(before)) if p.time_ns > before => {
                     points.push((at, p.value as f64 / (p.time_ns - before) as f64));
                 }
@@ -75,7 +76,8 @@ fn latency(samples: &[LinkSample]) -> Option<Timeline> {
     };
     let mut points: Vec<_> = received().map(at).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-    // For several subscribers the last one: a line through all of them would jump at each sample.
+    // For several subscribers, keeps only the slowest delivery of each sample: a line through all
+    // of them would jump at each sample.
     points.dedup_by_key(|(at, _)| *at);
     Some(Timeline {
         subject: "transport".into(),

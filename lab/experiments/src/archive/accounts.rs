@@ -27,7 +27,7 @@ pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
         "{} s is not how long a run takes",
         run.seconds
     );
-    // Parts of the account that are printed.
+    // Checks the number of accounts for an invalid run too, because they are printed.
     count("accounts", run.accounts.len() as u64, MAX_LINKS)?;
     if !run.is_valid() {
         return Ok(());
@@ -73,7 +73,7 @@ fn check_account(a: &Account, subscribers: usize) -> Result<()> {
         ("idle_wakeups_per_s", a.idle_wakeups_per_s),
     ];
     for (what, x) in measured {
-        // Quotients of 64-bit counts.
+        // The values are quotients of 64-bit counts, so none exceeds `u64::MAX`.
         let x = x.unwrap_or(0.0);
         ensure!((0.0..=u64::MAX as f64).contains(&x), "`{what}` cannot be {x}");
     }

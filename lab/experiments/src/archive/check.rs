@@ -26,7 +26,7 @@ pub(super) fn check_readable(m: &Manifest) -> Result<()> {
     }
 }
 
-/// Refuses impossible values: memory is reserved for rounds, and the names of directories are used
+/// Refuses impossible values: memory is reserved for each round, and names of directories are used
 /// as paths.
 pub(super) fn check(m: &Manifest) -> Result<()> {
     let is_name = |name: &str| {
@@ -68,7 +68,8 @@ pub(super) fn count(what: &str, n: u64, most: u64) -> Result<()> {
     Ok(())
 }
 
-/// Checks that numbers are within the limits of scenarios; waits and memory are computed from them.
+/// Checks that numbers are within the limits of scenarios, because waits and memory are computed
+/// from these numbers.
 fn check_case(case: &Case) -> Result<()> {
     let rate = |hz: f64| -> Result<()> {
         ensure!((0.01..=1e6).contains(&hz), "{hz} Hz is no rate");
@@ -111,7 +112,7 @@ fn check_case(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Checks the load next to the links in the same way.
+/// Checks that the load next to the links is within the limits of scenarios.
 fn check_beside(beside: &Beside) -> Result<()> {
     count("hogs", beside.hogs as u64, 64)?;
     count("% of one CPU", beside.quota_percent.unwrap_or(0).into(), 10_000)?;

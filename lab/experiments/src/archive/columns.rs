@@ -44,7 +44,7 @@ pub(super) fn write(path: &Path, columns: Vec<Column>) -> Result<()> {
         RecordBatch::try_new(schema.clone(), columns.into_iter().map(|c| c.values).collect())?;
     let mut writer = FileWriter::try_new_buffered(File::create(path)?, &schema)?;
     writer.write(&batch)?;
-    // Written before the account of the run, which refers to it.
+    // Syncs the file, because the account of the run, which is written later, refers to it.
     Ok(writer
         .into_inner()?
         .into_inner()
@@ -60,7 +60,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<RecordBatch>> {
 }
 
 thread_local! {
-    /// True if panics on this thread are reported in another way.
+    /// True while panics on this thread are not printed.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -24,8 +24,8 @@ pub struct Manifest {
     pub commit: String,
     /// True if it was compiled with optimisation; figures without optimisation have no meaning.
     pub optimised: bool,
-    /// Commit of the gateway that carried Driveline's topics between hosts; none if nothing was
-    /// measured there, or by a release that did not record it.
+    /// Commit of the gateway that carried Driveline's topics between hosts. `None` if nothing was
+    /// measured between hosts, or if the release that measured did not record the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
     /// The command.
@@ -83,12 +83,12 @@ pub struct Case {
     pub scenario_case: String,
     /// Headline figure.
     pub figure: Metric,
-    /// True if the scenario names the figure: then it is used also for filled payloads.
+    /// True if the scenario names the figure, which is then used for filled payloads as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub figure_is_named: bool,
-    /// Links, if it has any.
+    /// Links of the case, if any.
     pub links: Vec<Link>,
-    /// Measurement of its one link in place of samples that pass between two ends.
+    /// Measurement of the case's only link, in place of samples that pass between two ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measure: Option<LinkMeasure>,
     /// Conditions in addition to the links.
@@ -125,8 +125,8 @@ pub enum Role {
     Measured,
     /// A limit of the machine itself.
     Floor,
-    /// The same floor once more, or Driveline in a cell without a floor: shows how much two equal
-    /// cases differ.
+    /// A second measurement of the same floor, or of Driveline in a cell without a floor. It shows
+    /// how much two equal cases differ.
     Control,
     /// A peer's own latency tool, next to the row of the same system and cell.
     OwnTool,
@@ -165,7 +165,7 @@ pub struct Link {
     pub subscriber_cpus: Vec<usize>,
     /// Number of samples that count.
     pub messages: u64,
-    /// Number of samples before them.
+    /// Number of samples before the counted ones.
     pub warm_up: u64,
 }
 
@@ -178,8 +178,9 @@ impl Case {
         self.links.iter().all(|l| l.payload == first).then_some(first)
     }
 
-    /// Returns the headline figure. For filled payloads it includes filling, because a middleware's
-    /// own memory matters there, unless the scenario names the figure.
+    /// Returns the headline figure. For filled payloads, the figure includes the filling, because
+    /// the speed of the middleware's memory matters there. If the scenario names the figure,
+    /// returns the named one.
     #[must_use]
     pub(crate) fn headline_metric(&self) -> Metric {
         match (self.figure, self.handling()) {
@@ -190,8 +191,9 @@ impl Case {
         }
     }
 
-    /// Returns the payload size of a stream, which is compared by its goodput. Several links have
-    /// no single size, and a floor has no payload: their times are compared.
+    /// Returns the payload size of a stream, which is compared by its goodput. Returns `None` for
+    /// several links, which have no single size, and for a floor, which has no payload: they are
+    /// compared by times.
     #[must_use]
     pub(crate) fn stream_size(&self) -> Option<usize> {
         match self.links.as_slice() {
@@ -202,7 +204,7 @@ impl Case {
         }
     }
 
-    /// Returns true if its link is measured at rest, which has no headline figure.
+    /// Returns true if the case's link is measured at rest. Such a case has no headline figure.
     #[must_use]
     pub(crate) fn is_at_rest(&self) -> bool {
         matches!(self.measure, Some(LinkMeasure::AtRest { .. }))
@@ -276,7 +278,7 @@ impl Link {
             subscriber_cpus: self.subscriber_cpus.clone(),
             priority: self.priority,
             processing_us: self.processing_us,
-            // The runner sets it, and nothing is dropped on purpose.
+            // The runner sets the time-out. `lose_every: 0` drops nothing on purpose.
             answer_timeout_ms: 0,
             lose_every: 0,
             raw_dir: PathBuf::new(),
@@ -312,8 +314,8 @@ pub struct Run {
     pub disturbance: Disturbance,
     /// Reason why there is no account, if there is none.
     pub failure: Option<String>,
-    /// Reasons why it is invalid; empty if it is valid. Reasons of single links are in their
-    /// accounts.
+    /// Reasons why the run is invalid; empty if there are none. Reasons that concern one link are
+    /// in the link's account.
     pub invalid: Vec<String>,
     /// Account of each link.
     pub accounts: Vec<Account>,

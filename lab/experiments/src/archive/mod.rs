@@ -47,7 +47,7 @@ impl Archive {
     /// Makes an archive. The directory must not exist, or be empty.
     ///
     /// # Errors
-    /// The file system's; if the directory is not empty, or a text has control characters.
+    /// If the file system fails, the directory is not empty, or a text has control characters.
     pub fn create(directory: &Path, manifest: Manifest) -> Result<Self> {
         check_readable(&manifest)?;
         let made = || std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
@@ -61,7 +61,7 @@ impl Archive {
             let mut there = fs::read_dir(directory)
                 .with_context(|| format!("cannot read {}", directory.display()))?
                 .flatten();
-            // A manifest that was never completed belongs to no measurement.
+            // A partly written manifest may stay: it belongs to no measurement.
             ensure!(
                 there.all(|entry| Path::new(&entry.file_name())
                     == Path::new(MANIFEST).with_extension(PART)),
@@ -73,7 +73,7 @@ impl Archive {
         };
         empty()?;
         let claim = claim(directory)?;
-        // Another process may have been faster.
+        // Checks again: another process may have created an archive before the claim.
         empty()?;
         let archive =
             Self { directory: directory.to_owned(), _claim: Some(Arc::new(claim)), manifest };
@@ -84,7 +84,7 @@ impl Archive {
     /// Opens an archive.
     ///
     /// # Errors
-    /// If it is not an archive, of another version, or damaged.
+    /// If the directory is not an archive, has an unsupported format, or is damaged.
     pub fn open(directory: &Path) -> Result<Self> {
         ensure!(
             directory.is_dir(),
@@ -118,7 +118,7 @@ impl Archive {
         Ok(Self { directory: directory.to_owned(), _claim: None, manifest })
     }
 
-    /// Claims it for a measurement, so that no other process measures into it, until this object
+    /// Claims the archive for a measurement: no other process can measure into it until this object
     /// and its clones are dropped.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Archive {
     /// Records that all runs are made.
     ///
     /// # Errors
-    /// The file system's.
+    /// If the file system fails.
     pub fn finish(&mut self, at: String) -> Result<()> {
         self.manifest.finished_at = Some(at);
         self.write_manifest()
@@ -159,7 +159,7 @@ impl Archive {
     /// its observations.
     ///
     /// # Errors
-    /// The file system's.
+    /// If the file system fails.
     pub fn add(
         &self,
         experiment: &str,
@@ -189,7 +189,7 @@ impl Archive {
     /// link.
     ///
     /// # Errors
-    /// The file system's.
+    /// If the file system fails.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         write_whole(&self.directory.join(name), bytes)
     }
@@ -229,10 +229,10 @@ impl Archive {
         Ok(runs)
     }
 
-    /// Returns the stamps of a run; none if it has none.
+    /// Returns the stamps of a run; empty if the run has none.
     ///
     /// # Errors
-    /// If they are damaged, or not those of the run's accounts.
+    /// If the stamps are damaged, or do not belong to the run's accounts.
     pub fn samples(&self, experiment: &str, case: &Case, run: &Run) -> Result<Vec<LinkSample>> {
         let path = self.path(experiment, case, run.round, ".stamps.arrow");
         let read = || -> Result<_> {
@@ -243,7 +243,7 @@ impl Archive {
         read().map_err(|e| self.damaged(&path, (experiment, case, run.round), &e))
     }
 
-    /// Returns the observations of a run; none if it has none.
+    /// Returns the observations of a run; empty if the run has none.
     ///
     /// # Errors
     /// If they are damaged.
@@ -330,10 +330,10 @@ fn claim(directory: &Path) -> Result<File> {
 /// Writes a file that appears as a whole or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = path.with_extension(PART);
-    // Without sync, a name can survive a power failure that its bytes do not.
+    // Without a sync, a power failure can leave the new name with missing content.
     let written = || -> std::io::Result<()> {
-        // A remainder of an interrupted process, or a link to another place: opening it would
-        // follow the link.
+        // Removes a file that an interrupted process left. It may also be a link, which opening it
+        // would follow.
         match fs::remove_file(&part) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
             _ => {}
@@ -344,7 +344,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         fs::rename(&part, path)
     };
     written()
-        // On a full disk, the incomplete file would take space.
+        // On a full disk, the incomplete file would occupy space.
         .inspect_err(|_| drop(fs::remove_file(&part)))
         .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -19,7 +19,8 @@ pub struct LinkSample {
     pub sample: Sample,
 }
 
-/// Columns with the stamps, in nanoseconds on `CLOCK_MONOTONIC`. A missing value was not taken.
+/// Columns with the stamps, in nanoseconds on `CLOCK_MONOTONIC`. A missing value is a stamp that
+/// was not taken.
 const SENT: [&str; 4] =
     ["scheduled_ns", "before_fill_ns", "before_publish_ns", "publish_returned_ns"];
 const RECEIVED: [&str; 4] = ["woken_ns", "in_hand_ns", "copied_ns", "read_ns"];
@@ -134,7 +135,7 @@ pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
             run.started_ns
         );
     }
-    // By link and subscriber: number of rows, and of received ones.
+    // By link and subscriber: number of rows, and number of rows with a received sample.
     let mut there = BTreeMap::<(usize, usize), (u64, u64)>::new();
     for s in samples {
         let entry = there.entry((s.link, s.sample.subscriber)).or_default();
@@ -176,7 +177,8 @@ pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>
             put(Metric::Copy, s.before_publish.saturating_sub(s.before_fill));
             continue;
         }
-        // The sender's stamps are in the rows of every subscriber; they count once.
+        // The rows of every subscriber repeat the sender's stamps; only those of subscriber 0
+        // count.
         if sample.subscriber == 0 {
             if filled && s.before_publish > 0 {
                 put(Metric::Fill, s.before_publish.saturating_sub(s.before_fill));
@@ -207,7 +209,7 @@ pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>
         }
     }
     for mut at in arrivals.into_values() {
-        // In the order of arrival: samples are stored in the order of sending.
+        // Sorts by arrival, because samples are stored in the order of sending.
         at.sort_unstable();
         of.entry(Metric::BetweenArrivals)
             .or_default()

@@ -198,7 +198,7 @@ fn directories_that_are_no_archives_are_distinguished() {
 
 #[test]
 fn an_archive_of_format_1_is_read_and_one_of_a_format_to_come_is_refused() {
-    // In the form that the program of its time wrote.
+    // The archive has the form that a program with format 1 wrote.
     let archive =
         Archive::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_1")).unwrap();
     assert_eq!((archive.manifest.format, FORMAT), (1, 2));
@@ -220,7 +220,8 @@ fn an_archive_of_format_1_is_read_and_one_of_a_format_to_come_is_refused() {
             ("fill + transport".to_owned(), 20)
         ]
     );
-    // A reader of the previous format reads the same from this archive.
+    // An archive with a later format is refused. Programs of the previous format refuse this format
+    // with the same message.
     let dir = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(archive.directory().join(MANIFEST)).unwrap();
     fs::write(dir.path().join(MANIFEST), text.replace("\"format\": 1,", "\"format\": 3,")).unwrap();
@@ -256,12 +257,12 @@ fn copies_have_a_sender_and_no_receiver() {
         archive.add("X", &copies, &run, &Observations::default()).unwrap();
         archive.samples("X", &copies, &run)
     };
-    // The time of a copy, without transport.
+    // A copy has a time for copying, but no transport.
     assert_eq!(
         metrics(&copies, &measured(0, 3).unwrap()),
         BTreeMap::from([(Metric::Copy, vec![7; 3])])
     );
-    // A number of stamps other than that of the account is damage, here as well.
+    // For copies too, a number of stamps that differs from the account is damage.
     let text = format!("{:#}", measured(1, 2).unwrap_err());
     assert!(text.contains("3 samples sent and 0 received, and there are 2 and 0"), "{text}");
 }
@@ -321,7 +322,7 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     assert_eq!(archive.samples("X", &a, &runs[0]).unwrap().len(), 3);
     let at = |round, what| archive.path("X", &a, round, what);
     let says = || format!("{:#}", archive.samples("X", &a, &runs[1]).unwrap_err());
-    // The stamps of another run, and no stamps.
+    // Stamps of another run are refused.
     fs::copy(at(0, ".stamps.arrow"), at(1, ".stamps.arrow")).unwrap();
     assert!(
         says().contains("1.stamps.arrow is damaged")
@@ -329,7 +330,7 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
         "{}",
         says()
     );
-    // The same number, from another time.
+    // The number of stamps is right, but they are from another time.
     let later = Run { started_ns: 1_000_000_000, ..run(vec![account(3)]) };
     archive.add("X", &a, &later, &Observations::default()).unwrap();
     let text = format!(
@@ -346,11 +347,11 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     archive.add("X", &a, &run(vec![account(3)]), &Observations::default()).unwrap();
     fs::remove_file(at(1, ".stamps.arrow")).unwrap();
     assert!(says().contains("there are 0 and 0"), "{}", says());
-    // The account of another run.
+    // An account of another run is refused.
     fs::copy(at(0, ".json"), at(1, ".json")).unwrap();
     let text = format!("{:#}", archive.runs(&experiment, &a).unwrap_err());
     assert!(text.contains("1.json is damaged: it is the account of round 0"), "{text}");
-    // A run marked as valid, with torn payloads.
+    // A run that is marked as valid is refused if it has torn payloads.
     archive
         .add(
             "X",

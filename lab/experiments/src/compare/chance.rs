@@ -12,8 +12,9 @@ pub(super) fn is_real(p: Option<f64>) -> bool {
     p.is_some_and(|p| p < SIGNIFICANCE)
 }
 
-/// For a real difference, returns true if B is larger and false if B is smaller; otherwise `None`.
-/// `same` is the value of `change` when nothing has changed: 1 for a ratio, 0 for a difference.
+/// Returns true if B is really larger, false if it is really smaller, and `None` if the difference
+/// is not real. `same` is the value of `change` when nothing has changed: 1 for a ratio, 0 for a
+/// difference.
 pub(super) fn holm_verdict(change: Option<&Interval>, p: Option<f64>, same: f64) -> Option<bool> {
     let i = change.filter(|_| is_real(p))?;
     (i.low > same || i.high < same).then_some(i.low > same)
@@ -24,8 +25,8 @@ pub(super) fn welch(a: &[f64], b: &[f64]) -> Option<f64> {
     welch_at_least(a, b, (0.0, 0.0))
 }
 
-/// Does the same with minimum variances for the means of both sides, however similar their values
-/// are.
+/// Does the same as [`welch`], but with at least the variances `least` for the means of the two
+/// sides.
 pub(super) fn welch_at_least(a: &[f64], b: &[f64], least: (f64, f64)) -> Option<f64> {
     let moments = |x: &[f64]| {
         let n = x.len() as f64;
@@ -39,7 +40,7 @@ pub(super) fn welch_at_least(a: &[f64], b: &[f64], least: (f64, f64)) -> Option<
     let (va, vb) = ((variance / n).max(least.0), (its / m).max(least.1));
     let error = va + vb;
     if error == 0.0 {
-        // All rounds are the same: equal, or certainly different.
+        // The rounds of each side do not vary: the sides are equal, or certainly different.
         return Some(if mean == other { 1.0 } else { 0.0 });
     }
     let t = (mean - other) / error.sqrt();
@@ -72,7 +73,8 @@ mod tests {
 
     #[test]
     fn welch_says_what_tables_say() {
-        // Student (1908), sleep: extra hours with two drugs; R's t.test says p = 0.07939414.
+        // Student's data on sleep (1908): extra hours with two drugs. R's t.test returns p =
+        // 0.07939414.
         let one = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
         let other = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
         assert!((welch(&one, &other).unwrap() - 0.079_394_14).abs() < 1e-7);
@@ -105,7 +107,7 @@ mod tests {
 
     #[test]
     fn holm_corrects_step_by_step() {
-        // As R's p.adjust(c(0.01, 0.04, 0.03), "holm").
+        // R's p.adjust(c(0.01, 0.04, 0.03), "holm") returns the same values.
         let corrected = holm(&[Some(0.01), None, Some(0.04), Some(0.03)]);
         let close = |x: Option<f64>, y: f64| (x.unwrap() - y).abs() < 1e-12;
         assert!(

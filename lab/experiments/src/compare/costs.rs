@@ -29,8 +29,8 @@ pub struct Cost {
     pub a: f64,
     /// Mean of the rounds of B.
     pub b: f64,
-    /// For processor time B ÷ A, for shares B − A, with the 95 % interval over rounds; none if A is
-    /// zero.
+    /// Change with its 95 % interval over rounds: B ÷ A for processor time, B − A for shares.
+    /// `None` if it is B ÷ A and A is zero.
     pub change: Option<Interval>,
     /// Probability of such a difference by chance, corrected for the number of all comparisons.
     pub p_corrected: Option<f64>,
@@ -57,8 +57,8 @@ pub enum CostVerdict {
     Less,
     /// B has more.
     More,
-    /// It certainly differs, but the processor time of the row's own floor changed in the same
-    /// direction by as much: the machine changed.
+    /// The difference is real, but the processor time of the row's own floor changed by as much in
+    /// the same direction, so the machine has changed.
     MachineChanged,
     /// A difference is not shown; that does not prove that there is none.
     NoDifferenceShown,
@@ -89,7 +89,7 @@ impl What {
         }
     }
 
-    /// Returns the value without a change.
+    /// Returns the value that a change has if nothing has changed.
     fn nothing(self) -> f64 {
         match self {
             Self::CpuPerMessage => 1.0,
@@ -154,7 +154,8 @@ pub(super) fn of(
         let enough = x.len().min(y.len()) >= ENOUGH_ROUNDS;
         let chance = || match what {
             What::CpuPerMessage => {
-                // They differ by factors, as latencies do.
+                // Processor times differ by factors, as latencies do, so their logarithms are
+                // compared.
                 let logarithms =
                     |v: &[f64]| v.iter().map(|ns| ns.max(1.0).ln()).collect::<Vec<_>>();
                 welch(&logarithms(&x), &logarithms(&y))
@@ -185,11 +186,11 @@ pub(super) fn of(
     Ok(What::ALL.into_iter().filter_map(compared).collect())
 }
 
-/// Returns the probability by chance of such a difference between shares of this many messages.
-/// Rounds that happen to lose equally many do not show how much a share of few messages varies.
-/// Both sides vary at least as much as draws of that many messages, each lost with the common
-/// probability of both sides. If several subscribers miss one message, that counts as one draw,
-/// because it may have one cause.
+/// Returns the probability of such a difference between shares of lost messages by chance. Rounds
+/// may happen to lose equal numbers of messages, which hides how much a share of few messages
+/// varies. The test therefore assumes a minimum variance for each side: that of as many random
+/// draws as the side has messages, with the loss probability of both sides together. A message that
+/// several subscribers miss counts as one draw, because the losses may have one cause.
 fn chance_of_losses(a: &[Lost], b: &[Lost]) -> Option<f64> {
     let messages = |of: &[Lost]| of.iter().map(|lost| lost.messages as f64).sum::<f64>();
     let (of_a, of_b) = (messages(a), messages(b));
@@ -200,7 +201,7 @@ fn chance_of_losses(a: &[Lost], b: &[Lost]) -> Option<f64> {
     welch_at_least(&shares(a), &shares(b), (of_draws(of_a), of_draws(of_b)))
 }
 
-/// Sets the verdicts by corrected probabilities; `cases` are those of the rows.
+/// Sets the verdicts by corrected probabilities. `cases` has the case of each cost.
 pub(super) fn judge(costs: &mut [Cost], corrected: &[Option<f64>], cases: &[&Case]) {
     for (cost, p) in costs.iter_mut().zip(corrected) {
         cost.p_corrected = *p;
@@ -284,7 +285,7 @@ pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
     (!table.is_empty()).then_some((text, line))
 }
 
-/// Returns the method of comparing costs, as an addition to that of percentiles.
+/// Returns the description of the method for costs, to be added to the one for percentiles.
 pub(super) fn method() -> String {
     format!(
         "Processor time per message (B ÷ A) and the share of samples that did not arrive (B − A) \
@@ -307,13 +308,14 @@ mod tests {
     #[test]
     fn rounds_that_lose_equally_few_prove_nothing() {
         let chance = |a, b| chance_of_losses(&rounds(a), &rounds(b)).unwrap();
-        // None of 500 and five of 500: by Fisher's exact test, 0.062.
+        // A loses no message of 500, B five of 500: Fisher's exact test gives 0.062.
         let few = chance([0; 5], [1; 5]);
         assert!((0.03..0.1).contains(&few), "{few}");
         assert!(chance([0; 5], [20; 5]) < 1e-4);
         assert_eq!(chance([3; 5], [3; 5]), 1.0);
         assert_eq!(chance([100; 5], [100; 5]), 1.0);
-        // All against none; and rounds that differ by more than draws do are tested as before.
+        // A loses nothing and B everything. If rounds vary more than random draws, the plain test
+        // decides.
         assert!(chance([0; 5], [100; 5]) < 1e-6);
         let (a, b) = ([0, 0, 40, 0, 0], [10, 0, 0, 80, 0]);
         let shares = |n: [u64; 5]| n.map(|n| n as f64 / 100.0);

@@ -14,9 +14,9 @@ pub(super) enum Why {
     WithoutSamplesInA,
     WithoutSamplesInB,
     WithoutSamples,
-    /// It has processor time at rest, and no latency.
+    /// The case has processor time at rest, but no latency.
     AtRest,
-    /// Its headline figure differs in B.
+    /// The case's headline figure is another one in B.
     OtherFigure,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Cell {
     /// The scenario's case.
     pub(super) case: String,
     pub(super) links: Vec<Link>,
-    /// Measurement of its one link in place of samples.
+    /// Measurement of the cell's only link, in place of samples.
     pub(super) measure: Option<LinkMeasure>,
     pub(super) beside: Beside,
     pub(super) workload: Option<Workload>,
@@ -40,12 +40,12 @@ pub(super) struct Cell {
     pub(super) open_edges: Vec<String>,
     pub(super) systems: Option<Vec<String>>,
     pub(super) figure: Option<Figure>,
-    /// True if it, or the scenario, names the figure.
+    /// True if the case or the scenario names the figure.
     pub(super) figure_is_named: bool,
 }
 
 impl Cell {
-    /// Returns the reason why no system can do it on this machine.
+    /// Returns the reason why no system can run this cell on this machine.
     pub(super) fn refused(&self, placement: &Placement) -> Option<String> {
         let single = self.links.len() == 1
             && self.beside.hogs == 0
@@ -168,7 +168,7 @@ pub(super) fn cells(
     Ok(cells)
 }
 
-/// Returns a case with `measure`, with the values under `link` that it uses.
+/// Returns a case with `measure`, and with the values under `link` that such a case uses.
 fn of_measure(case: &CaseSpec, measure: MeasureSpec, link: &CaseSpec) -> CaseSpec {
     CaseSpec {
         measure: Some(measure),
@@ -177,7 +177,7 @@ fn of_measure(case: &CaseSpec, measure: MeasureSpec, link: &CaseSpec) -> CaseSpe
         cpus: case.cpus.or(link.cpus),
         systems: case.systems.clone().or_else(|| link.systems.clone()),
         reach: case.reach,
-        // The first sample ends the start-up; what follows has no figure.
+        // The first sample ends the start-up; later samples have no figure.
         rate_hz: (measure == MeasureSpec::StartUp).then_some(1000.0),
         ..CaseSpec::default()
     }
@@ -218,7 +218,7 @@ fn vary_workload(
     if let Some(rate_hz) = rate_hz.filter(|_| !vary.rate_hz.is_empty()) {
         workload.parameters.insert(RATE_OF_WORKLOAD.into(), rate_hz.into());
     }
-    // The file was checked without the varied values.
+    // The check of the file did not include the varied values.
     driveline_workloads::check(
         &workload.name,
         &serde_json::Value::Object(workload.parameters.clone()),
@@ -429,13 +429,13 @@ impl CaseSpec {
         keys.into_iter().find_map(|(key, said)| said.then_some(key))
     }
 
-    /// Returns these settings, with those of `base` where they are unset.
+    /// Returns these settings; unset ones are taken from `base`.
     fn over(&self, base: &Self) -> Self {
         Self {
             size: self.size.or(base.size),
             rate_hz: self.rate_hz.or(base.rate_hz),
             subscribers: self.subscribers.or(base.subscribers),
-            // Copies of the whole are not copies of a part.
+            // `copies` of a case with several links does not apply to its single links.
             copies: self.copies.or(if self.links.is_empty() && base.links.is_empty() {
                 base.copies
             } else {
@@ -497,7 +497,8 @@ impl Vary {
 /// Returns the case once for each combination, with the words for the varied values.
 fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
     let mut all = vec![(Vec::new(), case)];
-    // Each dimension multiplies the existing cells; one with a single value needs no word.
+    // Each dimension multiplies the existing cells. A dimension with a single value adds no word to
+    // their names.
     macro_rules! dimension {
         ($field:ident, $word:expr) => {
             if !vary.$field.is_empty() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Environment variables for the stages of a chain: files are checked before the first run,
-//! not by a stage in the middle of it.
+//! Environment variables for the stages of a chain. Their files are checked before the first run,
+//! so that no stage fails in the middle of a run.
 
 use crate::scenario::{Reads, StageSpec};
 use anyhow::{Context, Result, bail};
@@ -32,7 +32,7 @@ pub(super) fn parameters(
                  stage does without"
             );
         }
-        // The measurement may be continued from another directory.
+        // Stores absolute paths: the measurement may be continued from another directory.
         let whole = fs::canonicalize(text).ok().and_then(|path| path.to_str().map(str::to_owned));
         all.insert(parameter.clone(), whole.unwrap_or_else(|| text.to_owned()).into());
     }
@@ -47,7 +47,8 @@ fn unreadable(reads: Reads, text: &str) -> Option<(String, &'static str)> {
             "a video or a folder of images that can be read, the index of a camera, or `synthetic`"
         }
     };
-    // As in the camera of the perception pipeline: an existing file takes precedence over a number.
+    // The camera of the perception pipeline has the same rule: an existing file takes precedence
+    // over a number.
     let is_word = text == "synthetic"
         || text.starts_with("synthetic:")
         || text.parse::<u16>().is_ok_and(|index| index < 1000);
@@ -56,11 +57,12 @@ fn unreadable(reads: Reads, text: &str) -> Option<(String, &'static str)> {
             fs::read_dir(text).err().map(|e| e.to_string())
         }
         Ok(found) if found.is_dir() => Some("it is a directory".into()),
-        // A socket cannot be opened, and fails at once.
+        // Opening a socket fails immediately, so it is tried too.
         Ok(found) if found.is_file() || found.file_type().is_socket() => {
             File::open(text).err().map(|e| e.to_string())
         }
-        // A device or a pipe, for example: opening it could block, and consume its data.
+        // Does not open anything else, such as a device or a pipe: opening could block, or consume
+        // data.
         Ok(_) => None,
         Err(_) if reads == Reads::Frames && is_word => None,
         Err(e) => Some(e.to_string()),
@@ -133,7 +135,8 @@ mod tests {
         let file = dir.path().join("locked.ply");
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
-        // Root may read any file, but a socket cannot be opened as one.
+        // Root may read any file, so for root the test uses a socket, which cannot be opened as a
+        // file.
         let (file, why) = if File::open(&file).is_err() {
             (file, "Permission denied")
         } else {

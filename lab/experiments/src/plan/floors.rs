@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Floors of this machine for a cell's one link: a bare word from one end to the other, and a copy
-//! of its payload.
+//! Floors of this machine for a cell's only link: passing a bare word from one end to the other,
+//! and copying the payload.
 
 use super::{Cell, add, again, leave_out};
 use crate::archive::{Case, Experiment, Link, Role};
@@ -10,8 +10,8 @@ use driveline_bench::harness::{
 use driveline_bench::{Beside, Comparison, Metric};
 use driveline_graph::ByteSize;
 
-/// Adds the floors of a cell. Returns the comparisons of a case like `own`, which is Driveline's,
-/// with them.
+/// Adds the floors of a cell. Returns the comparisons with these floors, for `own`, which is
+/// Driveline's case.
 pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Comparison> {
     if cell.links.iter().any(|l| l.reach == Reach::Network) {
         leave_out(
@@ -31,7 +31,7 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
         );
         return Vec::new();
     };
-    // A floor has no middleware that could be deployed.
+    // The deployment does not matter: a floor has no middleware to deploy.
     let alone = Beside {
         watch_every: cell.beside.watch_every,
         deployment: cell.beside.deployment,
@@ -52,7 +52,7 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
     comparisons
 }
 
-/// Adds a bare word, and the same once more.
+/// Adds the floor of a bare word, and the same once more as its control.
 fn add_word(e: &mut Experiment, link: &Link, figure: Metric) -> Comparison {
     let system = link.job(&System::Driveline).floor();
     let (title, name) = if system == System::Futex {
@@ -86,9 +86,9 @@ fn add_word(e: &mut Experiment, link: &Link, figure: Metric) -> Comparison {
     Comparison { metric: figure, to: id, of: figure }
 }
 
-/// Adds a copy of the payload, once for each sample, whatever the number and the wait mode of
-/// subscribers. Figures that include writing or copying of payloads are compared with it, from the
-/// size at which a copy is longer than the clock's resolution.
+/// Adds the floor that copies the payload once for each sample, for any number of subscribers and
+/// any wait mode. Figures that include writing or copying payloads are compared with this floor,
+/// from the size at which a copy takes longer than the clock's resolution.
 fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Comparison> {
     let copied_out = link.take == Take::Copy && link.payload == Payload::Untouched;
     let (take, payload) =

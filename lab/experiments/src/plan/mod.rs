@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plan from a scenario to the cases on this machine: every system in every cell, with their
-//! floors.
+//! Plans the cases of a scenario on this machine: every system in every cell, with their floors.
 
 mod cells;
 mod environment;
@@ -25,7 +24,7 @@ const MAX_CASES: usize = 2000;
 /// Plans a scenario to an extent.
 ///
 /// # Errors
-/// If it cannot run on this machine; the message has the part and the remedy.
+/// If the scenario cannot run on this machine. The message names the part and the remedy.
 pub fn plan(
     scenario: &Scenario,
     extent: Extent,
@@ -48,7 +47,7 @@ pub fn plan(
     let scenario = e.scenario.clone();
     let cells = cells::cells(&scenario, &run, placement)
         .with_context(|| format!("experiment {}", scenario.id))?;
-    // Graphs of Driveline, and links at rest, have no other system, which is reported as well.
+    // Graphs of Driveline and links with `measure` run with no other system; the report says so.
     let mut compares = cells.iter().all(|cell| cell.workload.is_some() || cell.measure.is_some());
     for cell in cells {
         let names = run
@@ -81,7 +80,7 @@ pub fn plan(
             scenario.id
         );
     }
-    // A compared system is in a list; a missing one is in none. Both are reported.
+    // Reports the missing peers too: the systems of the cells do not include them.
     if compares {
         for (peer, reason) in found.iter().filter_map(|p| Some((p, p.missing()?))) {
             leave_out(&mut e, &peer.name, &reason, None);
@@ -128,8 +127,8 @@ pub fn order(experiment: &Experiment, seed: u64, round: u64) -> Vec<usize> {
 }
 
 /// Returns the expected duration of a run, in seconds. The constants come from runs on a machine
-/// with two CPUs. A peer takes the mean of peers with and without daemons, and of peers
-/// with and without copies.
+/// with two CPUs. The constants for peers are means over peers with and without daemons, and with
+/// and without copies.
 #[must_use]
 pub fn expected_seconds(case: &Case) -> f64 {
     if case.role == Role::OwnTool {
@@ -202,8 +201,8 @@ fn figure(scenario: &Scenario, cell: &Cell) -> Metric {
     }
 }
 
-/// Leaves a part out. One reason is reported once, with all its cells; without a cell, the part is
-/// left out everywhere.
+/// Leaves a part out. Each reason is reported once, with all cells for which it holds. Without a
+/// cell, the part is left out everywhere.
 fn leave_out(e: &mut Experiment, what: &str, reason: &str, cell: Option<&Cell>) {
     let cell = cell.map(|c| c.name.clone());
     match e.left_out.iter_mut().find(|l| l.what == what && l.reason == reason) {
@@ -285,7 +284,8 @@ fn add_cell(
     compare_with_usual_settings(e, cell, selection);
 }
 
-/// Adds another measurement of a link than that of its samples. It has no floor.
+/// Adds a measurement of a link other than that of samples: at rest, start-up or on one thread.
+/// Such a measurement has no floor.
 fn add_measure(
     e: &mut Experiment,
     cell: &Cell,
@@ -379,8 +379,8 @@ fn complete(workload: &Workload) -> serde_json::Value {
     all
 }
 
-/// Returns true if the latency tool of a variant measures such a link. If it does not because the
-/// link may lose samples, the report says so.
+/// Returns true if the latency tool of a variant measures such a link. If the tool does not measure
+/// it because the link may lose samples, the report says so.
 fn is_judged(e: &mut Experiment, cell: &Cell, variant: &Variant, job: &Job) -> bool {
     let is_judged = variant.has_own_tool_for(job);
     if !is_judged
@@ -436,7 +436,8 @@ fn add_chain(
     let mut systems: Vec<(System, String)> =
         selection.systems().map(|(s, _)| (s.clone(), selection.title(&s))).collect();
     let everywhere = cell.chain.as_ref().is_some_and(|c| c.edges.len() == cell.open_edges.len());
-    // If some edges have Driveline anyway, Driveline on the others would be the same chain again.
+    // If some edges have Driveline anyway, Driveline on the other edges would repeat the chain with
+    // Driveline on all edges.
     if with_driveline && everywhere {
         systems.insert(0, (System::Driveline, "Driveline".into()));
     }
@@ -525,7 +526,7 @@ fn measured(cell: &Cell, system: System, system_title: String, figure: Metric) -
     }
 }
 
-/// Compares a chain with Driveline on some edges with the same chain without.
+/// Compares a chain that has Driveline on some edges with the same chain without Driveline.
 fn compare_with_own_edges(e: &mut Experiment) {
     let own_edges = |case: &Case| {
         let mut chain = case.chain.clone()?;
@@ -550,7 +551,7 @@ fn compare_with_own_edges(e: &mut Experiment) {
     }
 }
 
-/// Compares a link, chain or workload in containers with the same one bare.
+/// Compares a link, chain or workload in containers with the same one outside of containers.
 fn compare_with_bare(e: &mut Experiment) {
     let is_measured = |c: &&Case| c.role == Role::Measured;
     let bare: Vec<Case> = e

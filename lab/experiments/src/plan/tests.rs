@@ -71,7 +71,7 @@ fn peers() -> Vec<Peer> {
     ]
 }
 
-/// ROS 1, which fuses unless something is missing.
+/// Returns ROS 1, which runs the workload that fuses samples unless something is missing.
 fn ros1(missing: &str) -> Peer {
     let mut ros1 = peer("ros1", &["tcp", "tcp_nagle", "udp", "udp_500", "intra"]);
     let State::Installed { description, .. } = &mut ros1.state else { panic!("it is there") };
@@ -143,8 +143,8 @@ fn an_own_tool_runs_only_where_it_can_judge() {
             e.left_out.iter().filter(|l| l.what.starts_with("own latency tool of")).count();
         (e.cases.iter().filter(|c| c.role == Role::OwnTool).count(), left_out)
     };
-    // Of two variants, five of 14 sizes in two kinds of reliability. Quick is best effort, for
-    // which no tool has a verdict.
+    // Quick is best effort, for which no tool has a verdict. By default, the tools of two variants
+    // run for 14 sizes, with two kinds of reliability.
     assert_eq!((tools(Extent::Quick), tools(Extent::Default)), ((0, 1), (56, 0)));
 }
 
@@ -190,8 +190,8 @@ fn a_variant_that_is_the_usual_one_at_a_rate_is_not_measured_twice_there() {
         .filter(|l| l.reason.starts_with("at a rate it is"))
         .map(|l| (l.what.as_str(), l.cells.len()))
         .collect();
-    // Untouched and filled, with two kinds of reliability; spinning readers do not fit next to ten
-    // on two CPUs.
+    // Four cells each: untouched and filled, with two kinds of reliability. There is no cell with
+    // spinning readers, because ten of them do not fit on two CPUs.
     assert_eq!(left, [("fastdds/udp_listener", 4), ("fastdds/shm_listener", 4)]);
 }
 
@@ -467,8 +467,8 @@ fn copies(e: &Experiment) -> (BTreeSet<&str>, Vec<(&str, &Comparison)>) {
 
 #[test]
 fn a_copy_of_each_size_stands_among_the_floors() {
-    // Whatever the number of subscribers, it is one copy for each sample, and no more copies than
-    // necessary.
+    // For any number of subscribers, the floor makes one copy for each sample, and there is only
+    // one such floor.
     let e = planned("S1", Extent::Default);
     let (floors, compared) = copies(&e);
     assert_eq!(
@@ -514,7 +514,7 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
     };
     let rendered = |e: &Experiment| {
         let (floors, compared) = copies(e);
-        // A row for every size, also for those whose path is unknown.
+        // There is a floor for every size, including sizes whose path is unknown.
         assert_eq!(floors.len(), 3, "{floors:?}");
         let peers = e
             .cases
@@ -588,7 +588,8 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
         "{:?}",
         e.left_out
     );
-    // Each cell that it cannot do, with the single missing capability. It takes part in all others.
+    // The peer leaves out the cells for which it lacks a single capability, and takes part in all
+    // others.
     let cells_of = |reason: &str| {
         let left = e
             .left_out
@@ -622,7 +623,7 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
         "{:?}",
         e.left_out
     );
-    // As text, not in the form of debug output.
+    // Parts left out are shown as text, not as debug output.
     assert!(
         e.left_out
             .iter()
@@ -722,7 +723,8 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
                     own.id
                 );
                 for control in controls {
-                    // It is the same, except for its name and the cells next to it in the table.
+                    // The control is the same case, except for its name, directory, role and
+                    // comparisons.
                     let same = Case {
                         id: own.id.clone(),
                         directory: own.directory.clone(),

@@ -277,12 +277,12 @@ fn links(e: &ExperimentResult) -> String {
     if table.is_empty() {
         return String::new();
     }
-    // A few are unfolded; many are folded.
+    // Unfolds the table of a few links, and folds that of many.
     let open = if all().all(|c| c.by_link.len() <= 8) { " open" } else { "" };
     format!("<details{open}><summary>Links one by one</summary>{}</details>\n", table.finish())
 }
 
-/// Renders the fairness among subscribers, and which one is the last.
+/// Renders the fairness among subscribers, and the subscriber that is last most often.
 fn subscribers(e: &ExperimentResult) -> String {
     let ranks =
         columns(e.measured().flat_map(|c| &c.subscribers).map(|s| &s.transport.percentiles));
@@ -371,7 +371,7 @@ fn road(e: &ExperimentResult) -> String {
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let mut table = Table::new("", &head, true);
     for cell in e.cells() {
-        // No reaction waits for the time between two arrivals, nor for a start-up.
+        // A reaction does not depend on the time between two arrivals, nor on a start-up.
         let is_latency = |of: &Compared| {
             ![Metric::BetweenArrivals, Metric::StartPublisher].map(Compared::Metric).contains(of)
         };

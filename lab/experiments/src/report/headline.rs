@@ -19,7 +19,8 @@ use driveline_graph::ByteSize;
 use driveline_terminal::figures::duration_ns;
 use driveline_workloads::deliveries::ALL;
 
-/// Renders loan-only next to filled-and-read, where both were measured.
+/// Renders the table. Figures of loan-only and of filled payloads are next to each other, where
+/// both were measured.
 pub(super) fn headline(e: &ExperimentResult) -> String {
     let mut groups: Vec<String> = Vec::new();
     for cell in e.cells() {
@@ -28,8 +29,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             groups.push(group);
         }
     }
-    // Workloads are listed with the links of their comparison, so that the compared figures share
-    // one column.
+    // Workloads share a column with filled links if all links are filled, so that compared figures
+    // are in one column.
     let mut of_links =
         e.measured().filter(|c| c.case.handling().is_some()).map(views::is_filled).peekable();
     let beside_filled = of_links.peek().is_some() && of_links.all(|filled| filled);
@@ -207,7 +208,8 @@ fn without_handling(cell: &str) -> String {
     cell_without(cell, |word| matches!(word, "untouched" | "filled"))
 }
 
-/// Returns the cell of a cost or loss of both kinds of payloads together.
+/// Returns the cell for a cost or a loss of both kinds of payloads: counts are added up, other
+/// values are listed.
 fn cost(column: Column, values: &[Value]) -> String {
     let problems = |value: &Value| match value {
         Value::Problems(n) => *n,
@@ -298,8 +300,8 @@ fn title_beyond_name(c: &CaseResult) -> String {
     }
 }
 
-/// Returns size, rate, waiting and QoS that all links of a group have in common, without those in
-/// its name.
+/// Returns size, rate, waiting and QoS that all links of a group have in common, except those in
+/// the group's name.
 fn conditions(group: &str, cases: &[&CaseResult]) -> String {
     let Some(link) = cases.first().and_then(|c| c.case.links.first()) else { return String::new() };
     if cases.first().is_some_and(|c| c.case.links.len() > 1) {

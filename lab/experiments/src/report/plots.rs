@@ -99,7 +99,7 @@ pub(super) fn histogram(times: &str, lines: &[(String, Look, &Figure)]) -> Plot 
             x.push(s((b.low * b.high).sqrt()));
             y.push((b.count as f64 / n * 1e4).round() / 100.0);
         }
-        // Down to the axis after the last bin; the first one is empty anyway.
+        // Draws the line down to the axis after the last bin. The first bin is empty anyway.
         if let Some(b) = f.bins.last() {
             x.push(s(b.high * (b.high / b.low).sqrt()));
             y.push(0.0);
@@ -127,8 +127,8 @@ pub(super) fn ecdf(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     p
 }
 
-/// Plots quartiles, and the first and last percent, for each subscriber; with too few samples
-/// minimum and maximum.
+/// Plots quartiles, and the first and last percent, for each subscriber. With too few samples,
+/// plots minimum and maximum in place of the percents.
 pub(super) fn boxes(cases: &[&CaseResult], looks: &Looks) -> Plot {
     let mut p = plot(
         Layout::new().box_mode(BoxMode::Group).x_axis(names_axis()).y_axis(time_axis("latency")),
@@ -157,8 +157,8 @@ pub(super) fn boxes(cases: &[&CaseResult], looks: &Looks) -> Plot {
     p
 }
 
-/// Plots a line for each system, with a case for each size in bytes: median and 99th percentile, or
-/// goodput.
+/// Plots a line for each system over the payload size in bytes: median and 99th percentile, or
+/// goodput. Each size is one case.
 pub(super) fn sizes(
     by: Criterion,
     lines: &[(&CaseResult, Vec<(usize, &CaseResult)>)],

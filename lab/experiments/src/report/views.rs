@@ -16,7 +16,7 @@ use plotly::Plot;
 use plotly::common::MarkerSymbol;
 use serde_json::{Value, json};
 
-/// View with its name, a note for readers, and its plots by cell. A plot without a cell is of the
+/// View with its name, a note for readers, and its plots by cell. A plot without a cell shows the
 /// whole experiment.
 pub(super) struct View {
     id: &'static str,
@@ -96,7 +96,7 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
             (!cases.is_empty()).then(|| plots::boxes(&cases, looks))
         },
     );
-    // Only an experiment with a single cell has such a view if the cell has only goodput.
+    // The note is about goodput only if all systems of the experiment are compared by goodput.
     let by = if e.measured().all(|c| c.criterion() == Criterion::Goodput) {
         Criterion::Goodput
     } else {
@@ -211,7 +211,7 @@ fn lines<'a>(
     if lines.is_empty() {
         return None;
     }
-    // A word and a copy; in the same cell, all cases have the same floors.
+    // Adds the floors of a bare word and of a copy. All cases of a cell have the same floors.
     let is_additional = |floor: &&CaseResult| {
         floor.case.role == Role::Floor
             && cases.iter().flat_map(|c| &c.ratios).any(|r| r.to == floor.case.id)
@@ -261,13 +261,13 @@ fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     }
     let (by, _) = of.iter().find_map(|(_, r)| r.deciding())?;
     let rows: Vec<String> = of.iter().map(|(c, _)| c.name()).collect();
-    // In a single series, the deciding figure is already in the overview of all cells.
+    // A single series has only the deciding figure, which the overview of all cells already shows.
     let is_shown = series.len() == 1 && e.cells().len() > 1;
     (!series.is_empty() && !is_shown).then(|| plots::dots(by, &series, &rows))
 }
 
-/// Plots medians, or goodput, of all cells; nothing if there is nothing to compare, or only one
-/// cell, whose view of ratios has the same content.
+/// Plots medians, or goodput, of all cells. Returns `None` if there is nothing to compare. Also
+/// returns `None` for a single cell, because its view of ratios has the same content.
 pub(super) fn overview(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<Plot> {
     if e.cells().len() < 2 {
         return None;
@@ -346,7 +346,7 @@ fn over_time(e: &ExperimentResult, cell: &str, quantity: Quantity, looks: &Looks
             lines.push((format!("{}{subject}", c.name()), looks.look(c), nth, t.points.clone()));
         }
     }
-    // An empty plot has no more information than the tables.
+    // Omits a plot of drops without any drop: the tables already show that there were none.
     let nothing = quantity == Quantity::Drops
         && lines.iter().all(|(.., points)| points.iter().all(|(_, n)| *n == 0.0));
     (!lines.is_empty() && !nothing).then(|| plots::timeline(&lines, quantity))
@@ -417,7 +417,7 @@ fn names_a_size(e: &ExperimentResult, case: &str) -> bool {
     sizes.len() == 1
 }
 
-/// Returns true if a figure is of filled payloads, for headings.
+/// Returns true if the figure of a case is for filled payloads; headings use it.
 pub(super) fn is_filled(c: &CaseResult) -> bool {
     c.case.handling() == Some(Payload::Filled)
 }

@@ -16,7 +16,7 @@ macro_rules! files {
     };
 }
 
-/// Returns all of them, in the order of the papers.
+/// Returns all built-in experiments, in the order of the papers.
 #[must_use]
 pub fn builtin() -> &'static [Builtin] {
     files![

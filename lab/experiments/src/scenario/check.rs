@@ -48,7 +48,7 @@ impl Mistakes<'_> {
 /// Checks a scenario. With peers, also checks that its systems are Driveline or among them.
 ///
 /// # Errors
-/// All mistakes; of each kind the first one in each case or part.
+/// All mistakes. Each case or part reports only its first mistake of each kind.
 pub(super) fn check(
     document: Document<Scenario>,
     peers: Option<&[Peer]>,
@@ -65,7 +65,7 @@ pub(super) fn check(
     if found.is_empty() { Ok(document.value) } else { Err(found.into()) }
 }
 
-/// Checks its id, and that it is not empty.
+/// Checks the scenario's id, and that the scenario is not empty.
 fn check_head(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -290,7 +290,7 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
             mistakes.wrong(&["chain", "stages", stage, "reads", parameter], message, &help);
         }
     }
-    // If a part names an unknown case, the keys that it uses are unknown too.
+    // If a part names an unknown case, it is not known which keys the case uses.
     let are_known = [&s.run, &s.quick, &s.paper]
         .into_iter()
         .flat_map(|run| run.cases.iter().flatten())
@@ -424,7 +424,7 @@ mod tests {
         let mut snippets =
             page.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0);
         assert_eq!(parse(snippets.next().unwrap()).unwrap().cases.len(), 2);
-        // The second snippet has no head of its own.
+        // The second snippet on the page has no head.
         let several = parse(&format!("{HEAD}{}", snippets.next().unwrap())).unwrap();
         assert_eq!(several.cases.values().next().unwrap().links.len(), 3);
         assert!(snippets.next().is_none());
@@ -490,7 +490,7 @@ mod tests {
             let text = parse(&format!("{HEAD}cases: {{a: {case}}}\n{run}")).unwrap_err();
             assert!(text.contains(says) && text.contains("mine.yaml:"), "{case} {run}: {text}");
         }
-        // They use their size of `link`; its other settings do not apply to them.
+        // Cases with `measure` use the size of `link`; its other settings do not apply to them.
         parse(&format!(
             "{HEAD}link: {{size: 64, rate_hz: 10, wait: spin}}\ncases: {{a: {{measure: at_rest}}, \
              b: {{measure: same_thread, reach: process}}, c: {{}}}}\nrun: {{seconds: 2, warm_up: \
@@ -535,8 +535,8 @@ mod tests {
                 "{rest}: {text}"
             );
         }
-        // One case uses it. A key of a whole case is not a key of a link, and that case is not
-        // among those.
+        // These keys are accepted: one case uses `rate_hz`, `hogs` is a key of whole cases, and the
+        // last `run` does not include the case with links.
         for rest in [
             "vary: {rate_hz: [10, 20]}\n",
             "vary: {hogs: [0, 1]}\n",
@@ -567,7 +567,8 @@ mod tests {
                 "{rest}: {text}"
             );
         }
-        // One case uses it, and the others behave as documented.
+        // These keys are accepted: at least one case uses each, and the other cases behave as
+        // documented.
         for rest in [
             "run: {seconds: 5, warm_up: 3}\n",
             "run: {messages: 5}\n",

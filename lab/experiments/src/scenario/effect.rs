@@ -14,8 +14,8 @@ struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// Returns the values of a key, cell by cell, in each link: varied values apply to all of them,
-    /// and each may set its own.
+    /// Returns the values of a key in each link, cell by cell. A varied value applies to all links,
+    /// but a link may set its own value.
     fn each<T: Copy>(&self, of: fn(&CaseSpec) -> Option<T>, varied: &[T], usual: T) -> Vec<Vec<T>> {
         let common = match varied {
             [] => vec![of(self.case).or_else(|| of(&self.scenario.link)).unwrap_or(usual)],
@@ -144,7 +144,7 @@ impl Links<'_> {
     }
 }
 
-/// Finds a figure of links in a scenario without any. A figure that a case names is refused with
+/// Finds a figure of links in a scenario without links. A figure that a case names is refused with
 /// the other unused keys of a workload or a chain.
 fn figure_without_system(s: &Scenario, all: &[Links<'_>]) -> Option<UnusedKey> {
     let path: &[&str] = match (s.figure, s.link.figure) {

@@ -24,7 +24,7 @@ impl LoadError {
         }
     }
 
-    /// Converts it to an error of the command line.
+    /// Converts this error to an error of the command line.
     pub(crate) fn in_command_line(self) -> anyhow::Error {
         match self {
             Self::NoSuchExperiment(_) => UsageError::new(self).into(),

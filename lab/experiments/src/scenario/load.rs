@@ -19,7 +19,7 @@ impl From<Diagnostics> for LoadError {
 /// systems exist.
 ///
 /// # Errors
-/// If there is none, or the file has mistakes; each has its line.
+/// If there is no such scenario, or the file has mistakes. Each mistake has its line.
 pub fn load(word: &str) -> Result<Scenario, LoadError> {
     check(document(word)?, None)
 }
@@ -27,7 +27,7 @@ pub fn load(word: &str) -> Result<Scenario, LoadError> {
 /// Does the same, and checks that the systems are Driveline or among these peers.
 ///
 /// # Errors
-/// As [`load`], and if a system does not exist.
+/// The errors of [`load`], and an error if a system does not exist.
 pub fn load_for(word: &str, peers: &[Peer]) -> Result<Scenario, LoadError> {
     check(document(word)?, Some(peers))
 }
@@ -71,7 +71,8 @@ fn document(word: &str) -> Result<Document<Scenario>, LoadError> {
 
 /// Returns an error about an unknown name, with the existing ones.
 pub(crate) fn no_such(word: &str) -> String {
-    // Suggests ids with one or two other letters; with two letters, every id would match.
+    // Suggests ids that differ in at most two letters. For short words it is at most half of their
+    // letters, because otherwise every id would match.
     let most = (word.chars().count() / 2).min(2);
     let distance = |id: &str| strsim::levenshtein(&id.to_lowercase(), &word.to_lowercase());
     let near = builtin().iter().map(|b| b.id).filter(|id| distance(id) <= most);

@@ -102,7 +102,7 @@ impl Part<'_> {
         })
     }
 
-    /// Returns its cases, by name.
+    /// Returns the cases of this part, by name.
     pub(super) fn cases<'s>(
         &self,
         s: &'s Scenario,
@@ -123,8 +123,8 @@ impl Part<'_> {
     }
 }
 
-/// Finds keys next to a case's several `links` that none of them would use: its cells would be the
-/// same under several names.
+/// Finds keys that apply to a case with several `links`, but that none of its links would use. The
+/// case would then have equal cells under several names.
 pub(super) fn unused_by_links(s: &Scenario) -> Option<UnusedKey> {
     for part in Part::of(s) {
         for (name, case) in part.cases(s).filter(|(_, case)| !case.links.is_empty()) {
@@ -162,7 +162,7 @@ pub(super) fn unused_by_links(s: &Scenario) -> Option<UnusedKey> {
     None
 }
 
-/// Finds keys of `run`, `quick` or `paper` that none of its cases can use.
+/// Finds keys of `run`, `quick` or `paper` that no case of this part can use.
 pub(super) fn unused_of_runs(s: &Scenario) -> Option<UnusedKey> {
     for part in Part::of(s) {
         let links = || part.cases(s).any(|(_, c)| c.workload.is_none() && c.has_samples());

@@ -11,7 +11,7 @@ use driveline_bench::observations::Quantity;
 use driveline_terminal::paragraphs::{listed, wrapped};
 use driveline_terminal::table::Columns;
 
-/// Maximum number of subjects of a workload with their own rows; the report has all.
+/// Maximum number of subjects of a workload that get a row; the report has all subjects.
 const MOST_SUBJECTS: usize = 12;
 
 pub(super) fn write(text: &mut String, table: &Columns) {

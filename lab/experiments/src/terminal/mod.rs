@@ -16,7 +16,7 @@ use driveline_terminal::table::Columns;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Maximum number of links of a case with their own rows; the report has all.
+/// Maximum number of links of a case that get a row; the report has all links.
 const MOST_LINKS: usize = 8;
 
 /// Returns the summary, wrapped at `width` characters.

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) struct Browser {
     child: Child,
-    /// None once it is to end.
+    /// `None` once the browser must end.
     orders: Option<File>,
     said: Receiver<Value>,
     /// Number of the last order.
@@ -59,7 +59,8 @@ impl Browser {
             .fd_mappings(fds.into())
             .unwrap();
         let child = command.spawn().unwrap();
-        // Now only the browser has its ends, so both sides notice when the other one has ended.
+        // After this, only the browser holds its ends of the pipes, so each side notices when the
+        // other one has ended.
         drop(command);
         let (sender, said) = channel();
         std::thread::spawn(move || {
@@ -145,8 +146,8 @@ impl Browser {
         self.events.clear();
     }
 
-    /// Returns the errors that the page threw or logged, and the browser's own messages about it: a
-    /// page is not notified of an invalid drawing, or of a refusal by a policy.
+    /// Returns the errors that the page threw or logged, and the browser's own messages about the
+    /// page: the browser does not notify a page of an invalid drawing, or of a refusal by a policy.
     pub(crate) fn complaints(&self, tab: &Tab) -> Vec<String> {
         let of_tab = self.events.iter().filter(|e| e["sessionId"] == tab.session);
         of_tab
@@ -162,8 +163,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It ends when its order pipe closes; then its output ends, and with it the thread that
-        // reads it.
+        // The browser ends when its order pipe closes. Then its output ends, and so does the thread
+        // that reads the output.
         self.orders = None;
         while !std::thread::panicking() && self.said.recv_timeout(PATIENCE).is_ok() {}
         let _ = self.child.kill();

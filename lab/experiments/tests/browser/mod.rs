@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 /// Names of programs that are this browser.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Returns `None`, with a message, if no browser of this family is installed: Ubuntu has it only as
-/// a snap.
+/// Returns `None`, with a message, if no browser of this family is installed. Ubuntu offers it only
+/// as a snap.
 fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -49,11 +49,11 @@ pub(crate) struct RenderedPage {
     /// Errors of the page, and of the browser in its console.
     pub(crate) errors: Vec<String>,
     pub(crate) plots: usize,
-    /// 0 if there is nothing to compare.
+    /// Height of the overview plot; 0 if there is nothing to compare.
     pub(crate) overview_height: f64,
     pub(crate) views: Vec<String>,
     pub(crate) empty: Vec<String>,
-    /// Words that extend beyond their plot, with its view.
+    /// Words that extend beyond their plot, each with the view of the plot.
     pub(crate) words_cut: Vec<String>,
     pub(crate) dark: bool,
     pub(crate) width: f64,
@@ -65,9 +65,9 @@ pub(crate) struct RenderedPage {
     pub(crate) scrolling: Vec<String>,
     /// Number of tables that are partly hidden.
     pub(crate) cut: usize,
-    /// Number of those without a visible sign of it.
+    /// Number of these tables that do not show that a part is hidden.
     pub(crate) cut_unseen: usize,
-    /// Headings above tables that are wider than their place.
+    /// Headings of tables that are wider than the available width.
     pub(crate) cut_across: Vec<String>,
 }
 
@@ -170,8 +170,8 @@ const PROBE: &str = r#"(async () => {
   return rendered;
 })()"#;
 
-/// Opens a page in each of these ways (dark or light, and width), and returns its state with the
-/// browser's errors; `None` without a browser.
+/// Opens a page once for each entry of `looks` (dark or light, and width). Returns the states of
+/// the page with the browser's errors; `None` without a browser.
 pub(crate) fn open<const N: usize>(
     page: &Path,
     looks: [(bool, u32); N],

@@ -37,12 +37,12 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Returns it as words of a file.
+    /// Returns the instance as words of a file.
     fn words(self) -> [u64; 5] {
         [self.time_ns, self.latency_ns, self.idle_ns, self.communication_ns, self.computation_ns]
     }
 
-    /// Reads the bytes of a file; an incomplete last one is left out.
+    /// Reads instances from the bytes of a file; an incomplete last instance is left out.
     pub(super) fn read_all(bytes: &[u8]) -> Vec<Self> {
         let (words, _) = bytes.as_chunks::<8>();
         let (rows, _) = words.as_chunks::<5>();
@@ -194,8 +194,8 @@ impl Component for Stage {
     }
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
-        // The inputs of a timer are read. Before the first sample there is no input, and the call
-        // does not count.
+        // A callback on a timer reads its input here. Before the first sample, this call reads
+        // nothing and has no effect.
         let _sample = invocation.read(0);
         let worker = self.worker.get().ok_or_else(|| failure("not initialised"))?;
         worker.work.run();
@@ -235,7 +235,8 @@ impl Component for Source {
             while !inside.is_stopping() {
                 crate::record::sleep_until(due.0);
                 if worker.publish().is_err() {
-                    // All its loans come back, so the run has ended.
+                    // The run has ended. No other error is possible, because all loans are
+                    // returned.
                     return;
                 }
                 // Messages missed while the machine stood still are not sent later.
@@ -300,7 +301,7 @@ impl Component for End {
             .find(|o| o.topic == topic.id())
             .map(|o| o.source_newest)
         else {
-            // From before the first scan.
+            // The sample does not descend from any scan.
             return Ok(());
         };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -331,7 +332,7 @@ impl Component for End {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> =
             seen.instances.iter().flat_map(|i| i.words()).flat_map(u64::to_le_bytes).collect();
-        // If it is missing, the reader of the results reports it.
+        // If the file is missing, the program that reads the results reports it.
         let _ = self
             .account
             .get()

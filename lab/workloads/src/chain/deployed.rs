@@ -100,7 +100,8 @@ impl Deployed {
         .collect()
     }
 
-    /// Begins to count what the supervisors of the running containers use.
+    /// Starts to measure the processor time and memory of the supervisors of the running
+    /// containers.
     pub(super) fn supervisors(&self) -> SupervisorUse {
         let deployed = self.containers.deployed();
         let names: Vec<String> = deployed.into_iter().filter_map(|m| m.container).collect();
@@ -132,7 +133,7 @@ mod tests {
         let of = |words: &str| module_of(words.replace(' ', "\0").as_bytes(), Path::new("/g.yaml"));
         let line = "driveline:map run --module map --graph /g.yaml --account-socket /a ";
         assert_eq!(of(line).as_deref(), Some("map"));
-        // The first process of its container, and a module of another run.
+        // Not counted are the first process of a container, and a module of another run.
         assert_eq!(
             of("/opt/driveline/bin/driveline-host contain --module map --graph /g.yaml "),
             None

@@ -2,13 +2,14 @@
 //! A chain of 17 callbacks over eight modules of an automated vehicle, among the other nodes of
 //! such a vehicle.
 //!
-//! Driveline's own launcher runs the modules from a graph file that is made for the run: all in one
-//! process, or a process for each module; these processes also in one container, or in a container
-//! each. A peer's program runs the 17 callbacks, too, a process for each module; then the other
-//! nodes are still Driveline's.
+//! Driveline's own launcher runs the modules from a graph file that is made for the run: all
+//! modules in one process, or a process for each module. These processes can also run in one
+//! container, or in a container each. Alternatively, a peer's program runs the 17 callbacks with a
+//! process for each module; the other nodes then still run on Driveline.
 //!
-//! An instance of the chain is a scan of the lidar that reached the end: the first command that
-//! descends from it. Driveline's headers split its age into idle, communication and computation.
+//! An instance of the chain begins with a scan of the lidar, and ends with the first command that
+//! descends from that scan. Driveline's headers split the age of that command into idle,
+//! communication and computation.
 
 mod component;
 mod deployed;
@@ -94,8 +95,8 @@ impl Chain {
     }
 }
 
-/// Writes a graph into a file, and reads it as a launcher does. The end of a module ends its run:
-/// without one of its modules, the chain would measure something else.
+/// Writes a graph into a file, and reads it as a launcher does. If a module ends, the run ends:
+/// without all its modules, the chain would measure something else.
 fn resolved(graph: &GraphFile, file: &Path) -> Result<ResolvedGraph> {
     std::fs::write(file, plan::text(graph)?)
         .with_context(|| format!("cannot write {}", file.display()))?;
@@ -336,7 +337,7 @@ impl Sink for Observer<'_> {
             .as_ref()
             .is_some_and(|(window, _)| MonotonicNs::now().0 >= window.until_ns);
         if over && !std::mem::replace(&mut self.interrupted, true) {
-            // Before their containers end.
+            // Reported before the containers end, while their supervisors still run.
             if let Some(supervisors) = self.supervisors.take() {
                 supervisors.report(&mut self.observations);
             }

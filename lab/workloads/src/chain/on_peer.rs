@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// Time in which the other nodes must run.
 const START: Duration = Duration::from_secs(90);
-/// Interval at which the end of the launcher is checked until then.
+/// Interval at which the end of the launcher is checked while the other nodes start.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Further fields of the job of a module.
@@ -54,7 +54,7 @@ struct Callback<'a> {
     is_end: bool,
 }
 
-/// Runs it. The chain begins when all other nodes run.
+/// Runs the chain, which begins when all other nodes run.
 pub(super) fn run_on(with: &Chain, peer: &WorkloadPeer, job: &WorkloadJob) -> Result<Observations> {
     let unit = Crunch::calibrated(UNIT)?;
     let plan = Plan::new(with, job.seed);
@@ -72,13 +72,14 @@ pub(super) fn run_on(with: &Chain, peer: &WorkloadPeer, job: &WorkloadJob) -> Re
     let mut observer = Others { running: sender, processes: Vec::new(), invalid: Vec::new() };
     let mut o = std::thread::scope(|scope| {
         let launcher = scope.spawn(|| run(&graph, &options, &interrupt, &mut observer));
-        // Also after an error, the launcher ends its modules before the threads are joined.
+        // Dropping this interrupts the launcher, so that it ends its modules before its thread is
+        // joined, also after an error.
         let ending = Ending(interrupter);
         let processes = await_running(&running, || launcher.is_finished());
         let o = processes.and_then(|processes| run_chain(&chain, peer, job, processes));
         drop(ending);
         let outcome = launcher.join().map_err(|_| anyhow!("the launcher has panicked"))?;
-        // Its error is the cause of others.
+        // An error of the launcher causes the other errors, so it is reported first.
         ended_in_order(outcome?)?;
         o
     })?;
@@ -207,7 +208,7 @@ impl Drop for Ending {
 
 /// Observes the other nodes.
 struct Others {
-    /// Gets the processes once all run.
+    /// Receives the list of processes when all of them run.
     running: Sender<Vec<(String, u32)>>,
     processes: Vec<(String, u32)>,
     invalid: Vec<String>,

@@ -230,7 +230,7 @@ pub(super) fn shares(count: u32) -> [u32; MODULES.len()] {
     let free = MODULES.map(|(module, nodes)| nodes - own(module));
     let all: u32 = free.iter().sum();
     let mut shares = free.map(|n| n * count / all);
-    // The rounding error goes to the components that lost most by it.
+    // The modules that lost most by rounding get the remaining nodes.
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(free[i] * count % all));
     for &i in order.iter().take((count - shares.iter().sum::<u32>()) as usize) {
@@ -251,7 +251,8 @@ fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
                 Duration::from_millis(PERIODS_MS[(k as usize + module.len()) % PERIODS_MS.len()])
             };
             let own = &nodes[first..];
-            // Mostly from the own module, sometimes from any of the earlier ones.
+            // The input mostly comes from a node of the same module, sometimes from any earlier
+            // node.
             let from = if own.is_empty() || random.share() < 0.2 { nodes.as_slice() } else { own };
             let source =
                 from.get((random.share() * from.len() as f64) as usize).filter(|_| k % 3 != 0);
@@ -268,7 +269,7 @@ fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
                 output: format!("background/{module}/{k}"),
                 // From 1 to 128 kB; each doubling is equally likely.
                 bytes: (1000.0 * 2f64.powf(7.0 * random.share())) as u32,
-                // A weight at this point.
+                // At this point, the work is only a weight; it is scaled below.
                 work: Duration::from_secs_f64(0.5 + random.share()),
             });
         }
@@ -304,7 +305,7 @@ mod tests {
 
     #[test]
     fn background_nodes_are_shared_out_as_published() {
-        // 191 minus the chain's 14 and the lidar.
+        // 191 published nodes minus the 14 nodes of the chain and the lidar.
         assert_eq!(shares(176).iter().sum::<u32>(), 176);
         let with_own: Vec<u32> = MODULES
             .iter()
@@ -340,7 +341,8 @@ mod tests {
             assert_eq!(outputs.len(), p.nodes.len());
             assert!(p.nodes.iter().filter_map(|n| n.input.as_deref()).all(|i| outputs.contains(i)));
             let asked = 0.5 * with.cpus() as f64;
-            // Less only if the chain alone needs more, or if works of the background were cut.
+            // The load differs only if the chain alone needs more, or if the work of background
+            // nodes was limited.
             assert!(
                 (p.load() - asked).abs() < 0.05 * asked || with.cpus() > 4 || asked < 0.6,
                 "{} {asked}",

@@ -15,12 +15,13 @@ pub(super) const MODULES: [(&str, u32); 8] = [
     ("system", 21),
 ];
 
-/// The lidar, whose scans start instances of the chain. A node of `sensing` without a callback.
+/// The lidar, whose scans start instances of the chain. It is a node of `sensing` without a
+/// callback.
 pub(super) const SOURCE: &str = "lidar_driver";
 pub(super) const SOURCE_TOPIC: &str = "lidar/points";
 pub(super) const SOURCE_PERIOD: Duration = Duration::from_millis(100);
 pub(super) const SOURCE_BYTES: u32 = 128_000;
-/// The callback that ends them.
+/// Callback that ends the instances of the chain.
 pub(super) const END: &str = "vehicle_cmd_gate";
 
 /// Trigger of a callback.
@@ -56,8 +57,9 @@ const fn on(
     Callback { component: node, node, module, when: When::Message(message), output, bytes, work_us }
 }
 
-/// A node with a timer after its message has two components: the data that the first keeps for the
-/// second is a topic, so that its waiting time there counts as idle.
+/// A node whose message callback is followed by a timer callback has two components. The data that
+/// the first component keeps for the second is a topic, so the waiting time of that data counts as
+/// idle.
 const fn part(component: &'static str, callback: Callback) -> Callback {
     Callback { component, ..callback }
 }
@@ -73,8 +75,8 @@ const fn timer(
     Callback { component: node, node, module, when: When::Timer(period_ms), output, bytes, work_us }
 }
 
-/// Messages and nodes are the published ones. Periods, lengths within 1 to 128 kB and work are not
-/// published, and chosen here.
+/// Messages and nodes are as published. The periods, the work and the lengths, from 1 to 128 kB,
+/// are not published; they are chosen here.
 pub(super) const CHAIN: [Callback; 17] = [
     on("PointCloud2+Indices", "filter", "sensing", "lidar/filtered", 64_000, 4000),
     on("PointCloud2", "ndt_scan_matcher", "localization", "localization/pose", 1000, 12_000),

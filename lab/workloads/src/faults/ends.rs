@@ -18,7 +18,7 @@ const ENCODING: &str = "faults";
 pub(super) const TOPICS: [&str; 2] = ["frames", "beside"];
 /// Samples that a reader may hold at once.
 pub(super) const HELD: u32 = 1;
-/// A reader with an order to end waits for samples until none came for this long.
+/// After the order to end, a reader continues until no sample has come for this time.
 const DRAINED: Duration = Duration::from_millis(100);
 /// Position of the newest sample's number in a segment; see `docs/protocols/shm.md`.
 const NEWEST: std::ops::Range<usize> = 64..72;
@@ -30,10 +30,10 @@ pub(crate) struct FaultWriter {
     pub(super) epoch: u64,
     pub(super) payload_bytes: usize,
     pub(super) period_ns: u64,
-    /// Number of samples that all readers together hold. Memory for each is reserved, which is part
-    /// of a writer's recovery.
+    /// Maximum number of samples that all readers together hold. The writer reserves memory for
+    /// each of them, which is part of its recovery time.
     pub(super) pins: u32,
-    /// Number of readers for which it waits before it is ready.
+    /// Number of readers for which the writer waits before it is ready.
     pub(super) wait_for: usize,
 }
 
@@ -83,8 +83,8 @@ impl FaultWriter {
     }
 }
 
-/// Fills this process's segment with random bytes, through a mapping of the kernel, as a stray
-/// pointer would.
+/// Fills this process's segment with random bytes, as a stray pointer would; writes through
+/// `/proc/self/mem`.
 fn scribble(random: &mut Random, the_newest_too: bool) -> Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps").context("cannot find the segment")?;
     let segment = |line: &str| {

@@ -4,9 +4,9 @@
 //!
 //! Readers read two topics: `frames`, whose writer (or one of whose readers) is the victim, and
 //! `beside`, with a writer that has no faults. Each sample has the number of its epoch, which a
-//! fault begins; every byte of it is verified. Observations: the time until each reader has an
-//! undamaged sample of the new epoch, that no sample is ever torn, and that no other reader is
-//! delayed.
+//! fault begins; every byte of it is verified. A run observes the time until each reader has an
+//! undamaged sample of the new epoch. It also observes that no sample is ever torn, and that no
+//! other reader is delayed.
 
 mod ends;
 mod payload;
@@ -28,8 +28,8 @@ use std::time::Duration;
 
 /// Maximum wait for a recovery before the next fault.
 const RECOVERY: Duration = Duration::from_secs(5);
-/// Minimum time after a fault in which samples count as received during the fault. It lasts until
-/// all have recovered.
+/// Minimum time after a fault in which samples count as received during the fault. That time lasts
+/// longer if a reader has not yet recovered.
 const AFTERMATH: Duration = Duration::from_millis(100);
 /// Time for which a writer with damaged memory may continue before it is restarted, as by a
 /// supervisor.
@@ -187,7 +187,8 @@ impl<'a> Scene<'a> {
                     .children
                     .start_ready(&reader_name(last as u32), self.with.reader(last as u32))?;
                 self.children.begin(self.readers[last], self.window);
-                // The epoch has not changed, so its first sample is of the same epoch.
+                // The epoch has not changed, so the first sample of the new reader has the same
+                // epoch.
                 self.recovery(last..last + 1, 0, at, RECOVERY, o)?;
                 Ok(at)
             }
@@ -321,8 +322,8 @@ impl Faults {
             epoch,
             payload_bytes: self.payload_bytes as usize,
             period_ns: (self.period_ms * 1e6) as u64,
-            // One more for a reader that starts before the kernel has reported the death of its
-            // predecessor.
+            // One more reader is counted: a reader may start before the kernel has reported the
+            // death of its predecessor.
             pins: ends::HELD * (self.readers + 1),
             wait_for: wait_for as usize,
         })

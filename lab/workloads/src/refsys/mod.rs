@@ -2,10 +2,11 @@
 //! The Autoware reference system: a public workload of 24 nodes in one process. Its measures are
 //! latency and drops of its hot path, and the regularity of its planner.
 //!
-//! Fusion is the nodes' own logic on the trigger `any`: they keep the newest sample of each input,
-//! work once both exist, and then start again. No trigger of Driveline does exactly that
-//! (`all_latest` uses a used sample again). Lidar stamps are part of the messages, as in the
-//! original, because they pass through the samples that fusing nodes keep.
+//! Fusing nodes do the fusion themselves, with the trigger `any`: they keep the newest sample of
+//! each input, work as soon as both inputs have one, and then start again without samples. No
+//! trigger of Driveline does exactly that: `all_latest` uses the same sample several times. Lidar
+//! stamps are part of the messages, as in the original, because they pass through the samples that
+//! fusing nodes keep.
 
 mod nodes;
 mod pair;

@@ -147,7 +147,7 @@ pub(super) struct Graph {
     handles: Vec<(Callback, CallbackHandle)>,
     outputs: BTreeMap<&'static str, Output>,
     replaced: Arc<AtomicU64>,
-    /// Number of these on the hot path.
+    /// Number of samples that were replaced on the hot path.
     hot_replaced: Arc<AtomicU64>,
     probes: Arc<Probes>,
     reach: Reach,
@@ -275,8 +275,8 @@ impl Graph {
                 replaced += input.stats.missed + input.stats.superseded;
             }
         }
-        // Triggering samples are taken as they arrive. The planner reads its inputs at its own
-        // times, so they do not count here.
+        // Only inputs that trigger count here: their samples are taken as they arrive. The planner
+        // reads its inputs at its own times.
         count("sent to triggers", sent);
         count("received by triggers", received);
         count("replaced before triggers", replaced);

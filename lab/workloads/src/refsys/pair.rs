@@ -5,7 +5,7 @@
 #[derive(Debug)]
 pub(super) struct Pair<T> {
     kept: [Option<T>; 2],
-    /// Number of items that a newer one of their input replaced before use.
+    /// Number of items that a newer item of the same input replaced before use.
     pub(super) replaced: u64,
 }
 
@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(pair.offer(0, 'a'), None);
         assert_eq!(pair.offer(0, 'b'), None);
         assert_eq!(pair.offer(1, 'c'), Some(['b', 'c']));
-        // Both were used: a single one is not enough.
+        // Both items were used, so one new item is not enough.
         assert_eq!(pair.offer(1, 'd'), None);
         assert_eq!(pair.offer(0, 'e'), Some(['e', 'd']));
         assert_eq!(pair.offer(0, 'f'), None);

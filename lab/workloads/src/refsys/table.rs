@@ -12,13 +12,13 @@ pub(super) enum Rule {
     Transform,
     /// Works once both inputs have a sample, and then starts again.
     Fusion,
-    /// Works at fixed times, on the newest of each input.
+    /// Works at fixed times, on the newest sample of each input.
     Cyclic(Duration),
     /// Takes messages without work.
     Command,
 }
 
-/// One callback of a node. Its output has the name of the node, or its own.
+/// One callback of a node. Its output has the name of the node, or a name of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Callback {
     pub(super) node: &'static str,

@@ -41,12 +41,14 @@ impl Stretches {
         }
     }
 
-    /// Adds `n` samples that were due one period after another after `ns`.
+    /// Adds `n` samples: the first was due one period after `ns`, each other one a period after the
+    /// previous one.
     fn add_after(&mut self, ns: u64, period_ns: f64, n: u64) {
         let mut left = n;
         let (first, end) = (self.at(ns), self.counts.len());
         for at in first..end {
-            // Samples due by the end of this stretch; the last stretch gets the rest.
+            // `due` is the number of samples due by the end of this stretch; the last stretch gets
+            // all remaining samples.
             let until = (self.from as f64 + (at + 1) as f64 * self.length - ns as f64) / period_ns;
             let due = if at + 1 == end { n } else { (until.max(0.0) as u64).min(n) };
             let here = due.saturating_sub(n - left);
@@ -79,8 +81,8 @@ impl Stretches {
 }
 
 /// Returns the losses of all links with a rate together, and the unsent samples if there were any.
-/// An unsent sample left a gap in the schedule; at the end of the run, only the account has the
-/// length of the gap.
+/// Unsent samples leave a gap between the due times of sent ones. The length of a gap at the end of
+/// the run follows from the account.
 pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Timeline> {
     if case.is_copy() {
         return Vec::new();
@@ -95,7 +97,7 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
         .collect();
     let due = || open.iter().map(|s| s.sample.sent.scheduled);
     let Some(from) = due().min() else { return Vec::new() };
-    // Gaps: start, period and number of samples.
+    // Each gap: its start, the period and the number of unsent samples.
     let mut gaps: Vec<(u64, f64, u64)> = Vec::new();
     let mut to = due().max().unwrap_or(from);
     let mut most = 1.0_f64;
@@ -136,8 +138,8 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
     all
 }
 
-/// Returns for a chain with a rate: the samples of its source that never reached the end, for each
-/// end. The times of unsent samples are unknown.
+/// Returns for each sink of a chain with a rate: the samples of the source that never reached this
+/// sink. The times of unsent samples are unknown.
 pub(super) fn of_chain(case: &Case, observations: &Observations) -> Vec<Timeline> {
     let Some(chain) = case.chain.as_ref().filter(|chain| chain.rate_hz.is_some()) else {
         return Vec::new();

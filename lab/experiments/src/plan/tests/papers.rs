@@ -25,7 +25,7 @@ fn missing_peers_are_listed_everywhere_and_graphs_run_without_peers() {
                     && l.reason.contains("`chain`")),
                 "{others:?}"
             );
-            // ROS 1 runs one of them.
+            // ROS 1 runs the workload of W6.
             let alone = if b.id == "W6" { BTreeSet::new() } else { of_graphs };
             assert_eq!(
                 others.iter().flat_map(|l| &l.cells).map(String::as_str).collect::<BTreeSet<_>>(),
@@ -287,7 +287,8 @@ fn all_topologies_have_the_same_figure() {
     assert!(
         links.iter().any(|c| c.links[0].subscribers > 1) && links.iter().any(|c| c.links.len() > 1)
     );
-    // In T3 it is from publishing to the callback of all subscriptions: filling is part of neither.
+    // The figure of T3 is from publishing to the callbacks of all subscriptions. Neither it nor
+    // that of links includes filling.
     assert!(
         links
             .iter()
@@ -322,7 +323,7 @@ fn a_workload_uses_varied_values_that_its_case_leaves_open() {
     own.cases.values_mut().for_each(|c| {
         drop(c.workload.as_mut().unwrap().parameters.insert("payload_bytes".into(), 65536.into()))
     });
-    // The case sets its own.
+    // The case sets its own size, which is not varied.
     assert_eq!(sizes(&own), BTreeSet::from([65536]));
     s.vary.size = vec![driveline_graph::ByteSize(1 << 40)];
     let text = format!("{:#}", planned(&s).unwrap_err());
@@ -407,7 +408,8 @@ fn published_figures_are_compared_with_existing_systems() {
         for p in scenario::load(b.id).unwrap().published {
             let Some(system) = p.beside else { continue };
             assert!(system == "driveline" || known.contains(&system), "{}: {system}", b.id);
-            // The peers' DDS runs without rclcpp; the row compared with a system of ROS 2 says so.
+            // The peers' DDS runs without rclcpp. A row that compares it with a system of ROS 2
+            // says so.
             let through_rclcpp = p.system.contains("ROS 2") && system != "driveline";
             assert!(!through_rclcpp || p.here.is_some(), "{}: {}", b.id, p.system);
         }
@@ -419,9 +421,9 @@ struct Pairing {
     experiments: &'static [&'static str],
     /// Beginning of its name in the scenarios.
     system: &'static str,
-    /// The best counterpart first; none if this system, or one like it, does not run here.
+    /// Counterparts, the best one first; empty if neither this system nor a similar one runs here.
     peers: &'static [&'static str],
-    /// Beginning of the words that say how a counterpart other than Driveline differs.
+    /// Beginning of the text that describes how a counterpart other than Driveline differs.
     here: Option<&'static str>,
 }
 
@@ -437,7 +439,7 @@ const PAIRINGS: &[Pairing] = &[
     Pairing { experiments: &["W9"], system: "Cyber RT ", peers: &[], here: None },
     Pairing { experiments: &["F"], system: "CyberRT", peers: &[], here: None },
     Pairing { experiments: &["F"], system: "ROS 2 intra", peers: &[], here: None },
-    // Zero copy there, so never a transport over sockets here.
+    // The published system is zero-copy, so its counterparts here never use sockets.
     Pairing {
         experiments: &["S1", "S2"], system: "Fast DDS, zero-copy, through ROS 2",
         peers: &["fastdds/data_sharing", "fastdds/shm"], here: BARE_DDS,
@@ -459,7 +461,8 @@ const PAIRINGS: &[Pairing] = &[
         experiments: &["S7"], system: "SIM on all edges, projected by the authors",
         peers: &["as_published/sim"], here: BLOCKS,
     },
-    // Measured with ddsperf without tuning, so without rclcpp too.
+    // The authors measured with ddsperf without tuning, so the published figures are without rclcpp
+    // too.
     Pairing {
         experiments: &["B1", "B1C"], system: "Cyclone DDS",
         peers: &["cyclonedds/udp_default"], here: None,
@@ -490,7 +493,7 @@ const PAIRINGS: &[Pairing] = &[
     Pairing { experiments: &["refsys"], system: "ROS 2 ", peers: &["driveline"], here: None },
 ];
 
-/// Pairing of a published row: of all that fit, the longest name.
+/// Returns the pairing of a published row: of all that fit, the one with the longest name.
 fn pairing(experiment: &str, system: &str) -> Option<&'static Pairing> {
     let fits = |p: &&Pairing| p.experiments.contains(&experiment) && system.starts_with(p.system);
     PAIRINGS.iter().filter(fits).max_by_key(|p| p.system.len())

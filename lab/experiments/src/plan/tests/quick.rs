@@ -8,7 +8,7 @@ use super::*;
 /// own.
 const CAPABILITIES: &str = include_str!("../../../../bench/tests/capabilities.json");
 
-/// Cells of `--quick` in which Driveline has no other system next to it, or one: experiment,
+/// Cells of `--quick` in which Driveline is compared with no other system, or only one: experiment,
 /// beginning of the cell, reason. docs/lab.md names them.
 const FEW: &[(&str, &str, &str)] = &[
     ("W6", "equal periods, first channel", "ROS 1 fuses by time only"),
@@ -73,7 +73,8 @@ fn every_quick_cell_that_compares_has_driveline_and_two_or_three_others() {
             };
             let own =
                 no_gateway || of_cell().any(|c| c.system == System::Driveline || on_some_edge(c));
-            // Variants of one peer are one middleware, and bare sockets are a floor.
+            // Variants of one peer count as one middleware. Bare sockets do not count: they are a
+            // floor.
             let others: BTreeSet<_> = of_cell()
                 .filter_map(|c| {
                     if let System::Peer { name, .. } = &c.system {
@@ -110,7 +111,7 @@ fn quick_cells_of_a_paper_have_the_systems_that_it_measured() {
         for c in e.cases.iter().filter(|c| c.role == Role::Measured) {
             cells.entry(&c.cell).or_default().insert(c.system.to_string());
         }
-        // One reader and ten.
+        // There is a cell with one reader and a cell with ten.
         assert_eq!(cells.len(), 2, "{id}: {cells:?}");
         for (cell, systems) in cells {
             assert_eq!(systems, sim.map(str::to_owned).into(), "{id} · {cell}");
