@@ -565,8 +565,7 @@ impl Drop for Subscription {
     }
 }
 
-/// Of the `passed` samples, which precede the taken one, returns the number of those that could
-/// still be read.
+/// Returns how many of the `passed` samples could still be read. They precede the taken sample.
 fn readable_before(edge: &Edge, want: Want, passed: u64) -> u64 {
     if want == Want::Latest { passed.min(edge.depth - 1) } else { 0 }
 }

@@ -101,7 +101,7 @@ impl Started {
     /// its group are killed.
     ///
     /// # Errors
-    /// That reason, or the error of the kernel.
+    /// The error that `reason` returns, or an error of the kernel.
     pub fn end_unless(&mut self, reason: impl Fn() -> Option<Error>) -> Result<ExitStatus> {
         let mut pause = Duration::from_millis(1);
         while !self.has_ended() {
