@@ -13,8 +13,8 @@ use thiserror::Error;
 pub enum OutputError {
     /// A directory or file cannot be written.
     #[error(
-        "cannot write {path}: {source}; choose another output directory or make room and give \
-         yourself the right to write"
+        "cannot write {path}: {source}; choose another output directory, free some space, \
+         or give yourself the right to write"
     )]
     Write {
         /// File to write.

@@ -175,7 +175,8 @@ pub struct dl_service_options {
     pub max_response: u64,
     /// Maximum number of calls in flight of one client; 0 means 8, at most 64.
     pub max_pending: u32,
-    /// Maximum number of requests of one client that may be held; 0 means 2, at most 8.
+    /// Maximum number of requests that may be held, of each client at host reach, of all clients
+    /// together inside the process; 0 means 2, at most 8.
     pub max_held: u32,
     /// A `dl_access`: users that may call at host reach.
     pub access: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Resource limits of containers: those of the launcher.
+//! Resource limits of containers: at most those of the launcher.
 //!
 //! An engine of the root user sets limits of its own, which may be greater than the launcher's. The
 //! kernel refuses this without `CAP_SYS_RESOURCE` (in a container, or under a service manager that
@@ -13,7 +13,8 @@ const MOST_FILES: u64 = 1 << 20;
 /// container has a limit of its own (`--pids-limit`).
 const MOST_THREADS: u64 = 32_768;
 
-/// Returns the launcher's hard limits in the form of `--ulimit`.
+/// Returns the launcher's hard limits, but not more than an engine's default, in the form of
+/// `--ulimit`.
 #[must_use]
 pub fn ulimits() -> Vec<String> {
     let [files, threads] =

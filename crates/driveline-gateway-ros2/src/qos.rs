@@ -120,7 +120,8 @@ pub fn mismatches(offered: &EndpointQos, requested: &EndpointQos) -> Vec<Mismatc
         add("DURABILITY", offered.durability.to_string(), requested.durability.to_string(), remedy);
     }
     if longer(offered.deadline, requested.deadline) {
-        let remedy = "have the writer promise a deadline that is no longer, or the reader none";
+        let remedy = "make the writer's deadline at most as long as the reader's, or let the \
+             reader request none";
         add("DEADLINE", time(offered.deadline), time(requested.deadline), remedy);
     }
     if offered.liveliness < requested.liveliness {
@@ -128,7 +129,8 @@ pub fn mismatches(offered: &EndpointQos, requested: &EndpointQos) -> Vec<Mismatc
         add("LIVELINESS", offered.liveliness.to_string(), requested.liveliness.to_string(), remedy);
     }
     if longer(offered.lease, requested.lease) {
-        let remedy = "have the writer promise a lease that is no longer, or the reader none";
+        let remedy = "make the writer's lease at most as long as the reader's, or let the reader \
+             request none";
         add("LIVELINESS lease", time(offered.lease), time(requested.lease), remedy);
     }
     found
@@ -231,8 +233,8 @@ impl ReaderClass {
         }
     }
 
-    /// Returns the reader class for a writer, if the writer offers enough: see
-    /// [`lacks`](Self::lacks).
+    /// Returns the reader class for a writer. [`lacks`](Self::lacks) returns what the writer does
+    /// not offer.
     #[must_use]
     pub fn of_writer(offered: &EndpointQos, rule: &RuleQos) -> Self {
         use driveline_types::Durability::{TransientLocal, Volatile};

@@ -66,7 +66,8 @@ impl Entry {
     }
 }
 
-/// Waits on one thread for any number of subscriptions. Sleeps in the kernel; never polls.
+/// Waits on one thread for any number of subscriptions. After an optional time of spinning,
+/// sleeps in the kernel.
 ///
 /// One thread may wait at a time. Waiting does not allocate, except after publishers have joined or
 /// left.
@@ -139,7 +140,7 @@ impl WaitSet {
         let mut kick = lock(&sub.inlet.kick);
         match &*kick {
             Some(k) if Arc::ptr_eq(k, &self.kick) => return Ok(()),
-            // A dropped wait set leaves its word behind, to which no other reference exists.
+            // Without other references it is the word of a wait set that has been dropped.
             Some(k) if Arc::strong_count(k) > 1 => {
                 return Err(WaitSetError::AttachedElsewhere { topic: sub.inlet.topic.to_string() });
             }

@@ -46,8 +46,8 @@ std::vector<Setting> common_settings() {
     return {{"General/Interfaces", "lo; between hosts, the one with the host's address",
              "one way and no other"},
             {"General/AllowMulticast", "false",
-             "the loopback interface has none by default; each reader is sent to, between hosts as "
-             "well"},
+             "the loopback interface has none by default; samples go to each reader separately, "
+             "between hosts as well"},
             {"Discovery/ParticipantIndex", "auto, peer 127.0.0.1, or the other host",
              "discovery without multicast"},
             {"Discovery/Tag", "unique to the run", "runs do not meet"},
@@ -250,7 +250,7 @@ public:
              "messages"},
             {"Internal/SocketReceiveBufferSize",
              "max 10MB, limited by net.core.rmem_max = " + receive_limit() + "",
-             "its guide: a large message must fit"},
+             "same guide: a large message must fit"},
             {"Internal/Watermarks/WhcHigh", "500kB",
              "more unacknowledged data before the writer is slowed down; same guide"}};
         tuned.settings.insert(tuned.settings.end(), tuning.begin(), tuning.end());
@@ -261,7 +261,7 @@ public:
             v.title = std::string("UDP, datagrams of up to ") + bytes + " bytes";
             v.tuning = true;
             v.workloads.clear();
-            v.note += "; the same with 64 KiB is udp";
+            v.note += "; the variant udp is the same with datagrams of up to 65500 bytes";
             v.settings[v.settings.size() - 3] = {"General/MaxMessageSize", std::string(bytes) + "B",
                                                  "what is varied"};
             v.settings.push_back(fragments);

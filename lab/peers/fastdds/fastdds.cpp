@@ -76,7 +76,7 @@ public:
             v.name = name;
             v.title = std::string("UDP on loopback, datagrams of up to ") + bytes + " bytes";
             v.tuning = true;
-            v.note += "; the same with 64 KiB is udp";
+            v.note += "; the variant udp is the same with datagrams of 64 KiB";
             v.settings[0] = {"maxMessageSize", bytes, why};
             v.settings.insert(v.settings.begin(), over_udp.settings[0]);
             v.settings[3].value =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Report of a fatal signal, just before the process ends, with the component's call in which it
-//! came. All of this runs in the signal handler, so it only makes system calls and reads atomics.
+//! Report of a fatal signal, just before the process ends. It names the component's call during
+//! which the signal came. [`report`] runs in the signal handler, so it only makes system calls and
+//! reads atomics.
 
 use crate::account::Record;
 use crate::activity::{Text, describe_own};

@@ -92,8 +92,9 @@ pub(super) enum State {
     Starting { until: Duration },
     /// Ready since `since`.
     Ready { since: Duration },
-    /// Was asked to end and will be restarted: at once, or if `failed`, after the pause of a
-    /// failure. It is killed at `until`; `None`: it was killed.
+    /// Was asked to end, because it must be restarted (at once) or has `failed`: then its policy
+    /// decides whether it starts again, after a pause. It is killed at `until`; `None`: it was
+    /// killed.
     Ending { until: Option<Duration>, failed: bool },
     /// Has failed; starts again at `until`.
     Restarting { until: Duration },

@@ -49,7 +49,7 @@ pub(crate) struct Entered<'a> {
 /// The part of a group that is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// From the member called last to the end.
+    /// From the member after the one called last, to the end.
     RestOfRound,
     /// Every member, beginning after the one called last.
     Everyone,

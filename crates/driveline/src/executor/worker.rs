@@ -161,8 +161,8 @@ impl Shared {
         let by_a_call = current::current() == Some(self.id);
         self.stopped_by_a_call.fetch_or(by_a_call, Ordering::Release);
         self.stopping.store(true, Ordering::Release);
-        // While a publisher waits, its readers are still called. Timers must not produce new
-        // samples then.
+        // After the stop, callbacks are still called while a publisher waits for its readers (see
+        // `work`). Timers must not produce new samples then.
         self.entries().iter().for_each(|e| e.end_timer());
         self.kicker.kick();
         let _followers = lock(&self.followers);

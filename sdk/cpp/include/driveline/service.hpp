@@ -46,7 +46,7 @@ struct ClientOptions {
     /// `max_response`: eight if `pending` is 1. If the server grants access to listed users,
     /// replace `2 * pending` by `3 * pending`; if to anyone, by `5 * pending`.
     std::uint32_t pending = 1;
-    /// Users whose servers are accepted at host reach, and that may read requests.
+    /// At host reach: users whose servers this client accepts, and who may read its requests.
     Access access = Access::own_user;
     /// User ids for `Access::users`.
     std::vector<std::uint32_t> users = {};
@@ -63,7 +63,8 @@ struct ServiceOptions {
     std::uint32_t max_clients = 8;
     /// Maximum number of calls in flight of one client, at most 64; 0 means 8.
     std::uint32_t max_pending = 8;
-    /// Maximum number of held requests of one client, at most 8; 0 means 2.
+    /// Maximum number of held requests, of each client at host reach, of all clients together
+    /// inside the process; at most 8, 0 means 2.
     std::uint32_t max_held = 2;
     /// Users that may call at host reach.
     Access access = Access::own_user;

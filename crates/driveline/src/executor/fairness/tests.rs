@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Times have no unit here.
 type Time = u64;
 
-/// A callback. Its work arrives on a grid and waits: like the samples in a queue, or like the
+/// A callback. Its work arrives once per period and then waits: as samples in a queue, or as the
 /// single tick of a timer.
 #[derive(Clone, Debug)]
 struct Plan {

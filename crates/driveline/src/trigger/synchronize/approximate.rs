@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sets of items with nearly equal stamps: the tightest that can be proven.
+//! Sets of items with nearly equal stamps. A set is delivered when it is certain that no tighter
+//! one can come.
 
 use super::{InputCounts, NoSuchInput, OptionsError, Synchronizer, check_size};
 use std::collections::VecDeque;
@@ -15,12 +16,12 @@ pub struct ApproximateOptions {
     pub queue: usize,
     /// Widest set to deliver: latest minus earliest stamp, in nanoseconds. `None`: any.
     pub max_interval_ns: Option<u64>,
-    /// A later set replaces an earlier one only if it is tighter even with its delay multiplied by
-    /// `1 + age_penalty`. The delay is the difference between the latest stamps of both sets. 0:
-    /// the tightest set wins, however late it comes. Larger values: earlier, looser sets.
+    /// A later set replaces an earlier one only if its earliest stamp is later by more than
+    /// `1 + age_penalty` times the difference between the latest stamps of both sets. 0: the
+    /// tightest set wins, however late it comes. Larger values: earlier, looser sets.
     pub age_penalty: f64,
     /// For each input, the minimum time in nanoseconds between two of its items. The caller
-    /// promises to keep it; with this promise, sets are proven, and delivered, earlier. Empty, or 0
+    /// promises to keep it; with this promise, sets are delivered earlier. Empty, or 0
     /// for an input: no promise.
     pub lower_bounds_ns: Vec<u64>,
 }
@@ -40,22 +41,22 @@ impl Default for ApproximateOptions {
 ///
 /// It needs no tolerance. Its sets have these properties (when every input's stamps increase):
 ///
-/// - an item is in at most one set, and of two sets, the later one has on no input an item older
-///   than the earlier one's;
+/// - an item is in at most one set, and on no input does a later set have an older item than an
+///   earlier set;
 /// - between two sets in a row there is an input of which no item was left out;
 /// - among the sets that could follow the previous one, the tightest is taken (see
 ///   [`age_penalty`](ApproximateOptions::age_penalty));
 /// - the sets depend on the stamps alone, not on the delays with which the items came, as long as
-///   no queue overflows and the [lower bounds](ApproximateOptions::lower_bounds_ns) hold. (Only the
-///   item whose arrival delivers a set depends on the delays.)
+///   no queue overflows and the [lower bounds](ApproximateOptions::lower_bounds_ns) hold. (The
+///   delays only decide which item's arrival delivers a set.)
 ///
 /// The search: a window with one item of every input slides from old to new by passing over its
 /// earliest item each time. The first window that is not too wide becomes the candidate, and the
-/// input of its latest item the *pivot*: every set to come that competes with the candidate holds
-/// the pivot's item. Tighter windows replace the candidate, until the window would leave the
-/// pivot's item, or until it is certain that no window still to come can be tighter. Then the
-/// candidate goes out, and the items that were passed over after it are searched again. A set
-/// therefore waits for items that are later than it: normally one period of the slower inputs.
+/// input of its latest item the *pivot*: every later set that can still replace the candidate
+/// contains this latest item. Tighter windows replace the candidate, until the window would leave
+/// the pivot's item, or until it is certain that no later window can be tighter. Then the candidate
+/// is delivered, and the items that were passed over after it are searched again. A set therefore
+/// waits for items that are later than it: normally one period of the slower inputs.
 ///
 /// - **Full**: the input's oldest item is dropped as `overwritten` and the search starts again
 ///   without it. The input that lost an item cannot be the pivot until another input has the latest
@@ -71,7 +72,8 @@ impl Default for ApproximateOptions {
 ///
 /// The sets are those of ROS 1 `message_filters::sync_policies::ApproximateTime` with the same
 /// options, upon the same items; the product with `1 + age_penalty` is rounded to nanoseconds as
-/// there. (ROS 2 cuts that product off instead, which can differ by 1 ns of a set's width.)
+/// there. (ROS 2 truncates it instead. The results can differ between sets whose widths differ by
+/// about 1 ns.)
 ///
 /// Time: a step of the search takes O(inputs). Every item is passed over at most once between two
 /// sets, so `add` takes O(inputs² · queue) per set and usually far less. Memory:
@@ -154,9 +156,9 @@ impl Candidate {
     }
 
     /// Returns true if the candidate beats every window that ends at `end_ns` or later. Such a
-    /// window starts with the pivot's item at the latest, and even then it has grown too much at
-    /// its end. Always true for the window that starts with the pivot's item, unless that window
-    /// beats the candidate.
+    /// window starts with the pivot's item at the latest, and even with that start it has grown too
+    /// much at its end. For the window that starts with the pivot's item, this is the opposite of
+    /// [`loses_to`](Self::loses_to).
     fn beats_all_from(&self, end_ns: u64) -> bool {
         self.growth_ns(end_ns) >= difference_ns(self.pivot_ns, self.start_ns)
     }
