@@ -67,7 +67,7 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
             tag: &arguments.tag,
             insecure: arguments.insecure,
         };
-        let pushed = push(&engine, &to, module, image)?;
+        let pushed = push(&engine, &to, module, image, screen)?;
         if screen.json {
             told.push(
                 json!({ "module": module, "image": image, "digest": digest, "pushed": pushed }),
@@ -144,7 +144,7 @@ pub(super) fn base(engine: Option<&str>, to: &PushTo<'_>, screen: &Screen) -> Re
     engine.ask(&["tag", &loaded, &name]).map_err(|e| e.to_string())?;
     let facts = engine.image(&name).map_err(|e| e.to_string())?;
     let digest = facts.and_then(|f| f.digest).unwrap_or_else(|| format!("sha256:{}", image.id()));
-    let pushed = push(&engine, to, "base", &name)?;
+    let pushed = push(&engine, to, "base", &name, screen)?;
     if screen.json {
         screen.print_json(&json!({ "image": name, "digest": digest, "pushed": pushed }));
     } else {
@@ -154,12 +154,14 @@ pub(super) fn base(engine: Option<&str>, to: &PushTo<'_>, screen: &Screen) -> Re
     Ok(exit::DONE)
 }
 
-/// Pushes an image to the registry, if one is set, and returns its name there.
+/// Pushes an image to the registry, if one is set, and returns its name there. There is no time
+/// limit: a large image over a slow network takes long.
 fn push(
     engine: &Engine,
     to: &PushTo<'_>,
     module: &str,
     image: &str,
+    screen: &Screen,
 ) -> Result<Option<String>, String> {
     let Some(registry) = to.registry else { return Ok(None) };
     if registry.trim_matches('/').is_empty() {
@@ -172,6 +174,8 @@ fn push(
         arguments.push("--tls-verify=false");
     }
     arguments.push(&name);
+    // A push waits as long as the registry lets it wait.
+    screen.print_error(&format!("{module}: pushing {name} (Ctrl-C ends this)\n"));
     engine.ask(&arguments).map_err(|e| e.to_string())?;
     Ok(Some(name))
 }

@@ -28,13 +28,16 @@ pub fn settle() {
 /// Position up to which a subscription claims to have read.
 #[inline]
 pub fn position(cursor: &AtomicU64) -> u64 {
-    // Acquire pairs with the Release of `store` and `advance`: the subscription's pins on samples
-    // up to this position are visible.
-    cursor.load(Acquire)
+    // Read-only mappings permit no other ordering than Relaxed plus a fence.
+    let position = cursor.load(Relaxed);
+    // Pairs with the Release of `store` and `advance`: the subscription's pins on samples up to
+    // this position are visible.
+    fence(Acquire);
+    position
 }
 
-/// Stores that a subscription has read up to `sequence`, and pins the samples that it still holds.
-/// Only for a subscription that no publisher waits for.
+/// Stores that a subscription has read up to `sequence`. The samples that it still holds must be
+/// pinned already. Only for a subscription that no publisher waits for.
 #[inline]
 pub fn store(cursor: &AtomicU64, sequence: u64) {
     cursor.store(sequence, Release);

@@ -62,11 +62,13 @@ pub fn disarm<S: Sleeper>(sleeper: &S) {
 /// The publisher's decision, after its fence, for the sample that it has just published.
 #[inline]
 pub fn must_wake<M: Match>(m: &M, sequence: u64) -> bool {
-    // Acquire pairs with the Release in `arm`.
-    let armed = m.armed().load(Acquire);
+    // Read-only mappings permit no other ordering than Relaxed plus a fence.
+    let armed = m.armed().load(Relaxed);
     if armed == 0 {
         return false;
     }
+    // Pairs with the Release in `arm`.
+    fence(Acquire);
     // Waking before that sequence is published would use up the one wake-up that this waiter gets
     // for it.
     if armed > sequence && !mutant(Mutant::WakeTooEarly) {

@@ -271,13 +271,16 @@ fn next_of(place: usize, count: usize) -> usize {
 #[inline]
 fn mark_pinned<M: Match>(pinned: &mut [u64], m: &M) {
     for pin in m.pins() {
-        // Acquire pairs with the Release of pin and unpin: what the reader read from an earlier
-        // slot of this cell is over before that slot is filled again. One load per cell and pass:
-        // so a cell excludes at most one slot.
-        let order = if mutant(Mutant::RelaxedScan) { Relaxed } else { Acquire };
-        let slot = pin.load(order).wrapping_sub(1) as usize;
+        // One load per cell and pass: so a cell excludes at most one slot. Read-only mappings
+        // permit no other ordering than Relaxed plus a fence.
+        let slot = pin.load(Relaxed).wrapping_sub(1) as usize;
         if let Some(word) = pinned.get_mut(slot / 64) {
             *word |= 1 << (slot % 64);
         }
+    }
+    if !mutant(Mutant::RelaxedScan) {
+        // Pairs with the Release of pin and unpin: what the reader read from an earlier slot of a
+        // cell is over before that slot is filled again.
+        fence(Acquire);
     }
 }
