@@ -420,25 +420,27 @@ impl Inlet {
         }
     }
 
-    /// Changes the list of edges, on the control thread or the consumer's, and wakes all waiting
-    /// threads.
+    /// Changes the list of edges and the number of matched publishers, on the control thread, and
+    /// wakes all waiting threads.
     pub(crate) fn change(&self, f: impl FnOnce(&mut Vec<Arc<Edge>>)) {
-        self.change_locked(lock(&self.edges), f);
+        let live = self.change_locked(lock(&self.edges), f);
+        // Stored after the unlock: a thread that sees the number gets the list without waiting.
+        self.matched.store(live as u64, Release);
+        self.notify();
     }
 
+    /// Changes the list of edges, and returns the number of matched publishers.
     fn change_locked(
         &self,
         mut edges: MutexGuard<'_, Vec<Arc<Edge>>>,
         f: impl FnOnce(&mut Vec<Arc<Edge>>),
-    ) {
+    ) -> usize {
         f(&mut edges);
         self.generation.fetch_add(1, Release);
         let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
-        self.matched.store(live as u64, Relaxed);
         // Descriptors are reserved again before the connections of ended publishers are closed.
         self.first_match.keep_if(live == 0);
-        drop(edges);
-        self.notify();
+        live
     }
 
     /// Replaces the edge of an ended publisher by a copy of its unread samples, so that its segment
@@ -473,7 +475,9 @@ impl Inlet {
         // The reading thread may have a higher priority than the thread that has the list, so it
         // does not wait.
         let Some(edges) = try_lock(&self.edges) else { return };
+        // Only ended edges are removed, so the number of matched publishers stays.
         self.change_locked(edges, |edges| self.retain(edges, &mut keep));
+        self.notify();
     }
 
     fn retain(&self, edges: &mut Vec<Arc<Edge>>, keep: &mut dyn FnMut(&Edge) -> bool) {
@@ -565,7 +569,7 @@ impl Inlet {
         }
         (sum.uncounted, sum.uncounted_reason) = known.uncounted(&edges);
         drop((known, edges));
-        sum.matched = self.matched.load(Relaxed);
+        sum.matched = self.matched.load(Acquire);
         sum
     }
 

@@ -427,7 +427,7 @@ impl Subscription {
     /// Publishers matched now.
     #[must_use]
     pub fn matched(&self) -> usize {
-        self.inlet.matched.load(Relaxed) as usize
+        self.inlet.matched.load(Acquire) as usize
     }
 
     /// Returns true if a matched publisher is selected by `wanted`.
