@@ -179,11 +179,12 @@ fn a_peer_plays_its_role() {
             }
         }
         "client_that_has_sent" => {
+            let mut client = client(&node);
             // time: no server answers, so only the time-out ends it
-            let error = client(&node).call(question(1), Duration::from_millis(1)).err().unwrap();
+            let error = client.call(question(1), Duration::from_millis(1)).err().unwrap();
             assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
             // Drops nothing: the process is killed while it still owns its endpoints.
-            std::mem::forget(node);
+            std::mem::forget((client, node));
             say("sent");
             linger();
         }
@@ -332,6 +333,8 @@ fn a_client_that_is_killed_leaves_no_work_and_no_memory_behind() {
 
     let mut sent = start(dir.path(), "client_that_has_sent");
     sent.says("sent");
+    // The server's end is matched last. Before that, it has no client that can be gone.
+    until("matched", || service.raw().clients() == 1);
     sent.kill();
     until("gone", || service.raw().clients() == 0);
     until("dropped", || {

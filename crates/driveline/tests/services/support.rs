@@ -81,8 +81,10 @@ impl Rig {
     }
     /// Returns a server and a client that are matched.
     pub(crate) fn pair(&self) -> (TileService, TileClient) {
-        let (service, mut client) = (self.service(), self.client());
+        let (mut service, mut client) = (self.service(), self.client());
         assert!(client.wait_for_server(PATIENCE));
+        // The client's end is matched a moment before the server's, which then takes requests.
+        until("matched", || service.raw().clients() == 1);
         (service, client)
     }
     /// Runs a server on its own thread. It answers each request with `y` cells, and refuses

@@ -203,6 +203,8 @@ TEST_P(Services, WithoutAnAnswerTheErrorHasTheReason) {
     auto client = this->client<TileRequest, Sum>();
     EXPECT_EQ(client.call(TileRequest{}, 20ms).error().status, DL_ERROR_TIMED_OUT);
     EXPECT_FALSE(client.was_taken());
+    // The server's end may be matched, and get the request, after the call.
+    ASSERT_TRUE(service.wait(test::patience).value());
     { const auto let_go = service.take().value(); }
 
     auto letting_go = serve(service, 1, [](const auto&, auto& responder) {
