@@ -115,7 +115,10 @@ fn calling_back_allocates_nothing() {
         let second = Mutex::new(publisher(&node, "second", reach));
         let input = |topic: &str| {
             let options = SubscriptionOptions { reach, max_held: 3, ..Default::default() };
-            (topic.to_owned(), node.bytes_subscription(topic, "raw", options).unwrap())
+            let mut input = node.bytes_subscription(topic, "raw", options).unwrap();
+            // An event allocates, and the executor takes events only every 100 ms.
+            until(|| matches!(input.poll_event(), Some(EndpointEvent::Matched { .. })));
+            (topic.to_owned(), input)
         };
         let add = |trigger, inputs, f: Box<dyn Fn() + Send + Sync>| {
             let group = executor.group(GroupKind::MutuallyExclusive);
