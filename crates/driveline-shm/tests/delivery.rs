@@ -387,6 +387,8 @@ fn publishers_that_offer_something_else_are_passed_over_in_silence() {
     let mut of_reliable = subscription(&b, offering(Reliability::Reliable));
     let mut of_best_effort = subscription(&b, offering(Reliability::BestEffort));
     eventually(|| of_reliable.matched() == 1 && of_best_effort.matched() == 1);
+    // A publisher counts a match only after its answer.
+    eventually(|| meant.matched() == 1 && other.matched() == 1);
     say(&mut meant, "reliable");
     say(&mut other, "best effort");
     for (s, expected) in [(&mut of_reliable, "reliable"), (&mut of_best_effort, "best effort")] {

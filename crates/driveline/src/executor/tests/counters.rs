@@ -72,10 +72,11 @@ fn counters_add_up_whenever_they_are_read() {
         let qos = Qos { depth: 4, ..Qos::default() };
         let o = SubscriptionOptions { reach, qos, max_held: 8, ..Default::default() };
         let input = rig.node.bytes_subscription("topic", "raw", o).unwrap();
-        let handle = rig.callback(Trigger::any(), vec![("topic".into(), input)], |_| {});
-        while publisher.matched() == 0 {
+        // A sample counts for the input only after the input's own end is matched.
+        while publisher.matched() == 0 || input.matched() == 0 {
             std::thread::yield_now();
         }
+        let handle = rig.callback(Trigger::any(), vec![("topic".into(), input)], |_| {});
         rig.executor.start().unwrap();
         let (published, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let reader = {
