@@ -98,7 +98,8 @@ fn of_300_publishers_that_are_there_already_256_are_matched_and_the_others_refus
         refused.iter().filter(|told| **told).count() == ALL - MAX_MATCHES
     });
     assert_eq!(s.matched(), MAX_MATCHES);
-    assert_eq!(refusal_of_subscription(&mut s).unwrap().0, RefusalCode::Limit);
+    // The subscription tells a publisher of the refusal before it has its own event.
+    assert_eq!(awaited(|| refusal_of_subscription(&mut s)).0, RefusalCode::Limit);
     // Each of the matched ones is received.
     all.iter_mut().for_each(say);
     let mut received = 0;
