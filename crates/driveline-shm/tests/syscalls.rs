@@ -143,6 +143,9 @@ fn watched(domain: &Path) -> String {
         // time: a pause between polls; only the time-out of 60 s ends them
         std::thread::sleep(Duration::from_millis(1));
     }
+    // A control thread answers tools after it has woken the waiting threads of a match, so no late
+    // wake-up of a match reaches a sleeper.
+    list(domain, Duration::from_secs(60)).unwrap();
     for s in sleepers {
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
