@@ -137,8 +137,9 @@ impl Follower {
             }
         }
         p.missed.fetch_add(missed, SeqCst);
-        p.last.store(sequence, SeqCst);
         p.received.fetch_add(1, SeqCst);
+        // Stored last: tests wait for this number and then compare the others.
+        p.last.store(sequence, SeqCst);
     }
 }
 
