@@ -313,7 +313,9 @@ fn a_reader_stopped_at_any_step_keeps_its_samples_and_delays_no_other() {
         r.ask("subscription s depth=2 held=3");
         w.ask("await p 2");
         w.ask(&format!("flood p {LEN} 300"));
-        r.ask(if *point == COPYING { "follow s copy" } else { "follow s hold=2" });
+        // The process may be stopped before it has answered.
+        let follow = if *point == COPYING { "follow s copy" } else { "follow s hold=2" };
+        r.send(follow);
         r.stopped();
         w.ask("halt p");
         // Uses all slots many times, as fast as possible, while the reader is stopped within its
@@ -322,6 +324,7 @@ fn a_reader_stopped_at_any_step_keeps_its_samples_and_delays_no_other() {
         bystander.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
         assert_eq!(w.ask("matched p"), "2", "{point}: standing still is not death");
         r.signal(Signal::CONT);
+        r.answer(follow).unwrap();
         let last = w.number(&format!("say p 50 {LEN}"));
         r.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
         r.ask("halt s");
