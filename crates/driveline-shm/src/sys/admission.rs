@@ -190,6 +190,7 @@ mod tests {
 
     #[test]
     fn the_lock_excludes_ends_with_its_holder_and_names_it() {
+        let _alone = crate::queue::lock(&crate::sys::fork::tests::FORKS);
         let t = tempfile::tempdir().unwrap();
         std::fs::set_permissions(t.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .unwrap();

@@ -224,11 +224,18 @@ impl Drop for GuardedFd {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::queue::lock;
+    use std::sync::Mutex;
+
+    /// Held by tests that fork, and by tests that expect a closed descriptor to have no copies: a
+    /// forked child has copies of all descriptors for a moment.
+    pub(crate) static FORKS: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_child_knows_that_it_is_one_and_has_lost_the_descriptor() {
+        let _alone = lock(&FORKS);
         let (r, w) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let (r, w) = (GuardedFd::new(r).unwrap(), w);
         let home = Birthplace::here().unwrap();

@@ -291,6 +291,7 @@ mod tests {
 
     #[test]
     fn messages_and_descriptors_arrive_and_dead_owners_are_detected() {
+        let _alone = crate::queue::lock(&crate::sys::fork::tests::FORKS);
         let t = tempfile::tempdir().unwrap();
         let dir = Directory::open(Some(t.path())).unwrap();
         let blocking_tasks = &BlockingTasks::new().unwrap();
