@@ -32,10 +32,10 @@ def check_page():
 
 
 class Tool:
-    """Runs `driveline` in the environment of the test."""
+    """Runs `driveline` in the environment of the test. `output`: file with the output of the run."""
 
-    def __init__(self, tool, environment):
-        self.tool, self.environment = tool, environment
+    def __init__(self, tool, environment, output):
+        self.tool, self.environment, self.output = tool, environment, output
 
     def try_command(self, *arguments):
         return subprocess.run(
@@ -61,15 +61,26 @@ class Tool:
                 return state
             assert time.monotonic() < end, state
 
+    def wait_for_speed(self, speed):
+        """Waits until the vehicle has driven at a speed, which follows a switch with a delay."""
+        end = time.monotonic() + PATIENCE_S
+        while f"drives at {speed} m/s" not in self.output.read_text():
+            assert time.monotonic() < end, self.output.read_text()
+            # time: a pause between polls; only the time-out of 60 s ends them
+            time.sleep(0.005)
+
 
 def switch_by_command(tool):
     tool.command("health", "--wait", "ready", "--timeout", str(PATIENCE_S))
     assert json.loads(tool.command("mode", "--json"))["current"] == "manual"
+    tool.wait_for_speed(2)
     tool.command("mode", "autonomous")
+    tool.wait_for_speed(8)
     tool.command("mode", "manual")
     tool.command("mode", "autonomous")
     # The mode has set the speed. The command changes its limit.
     tool.command("param", "set", "planner.limit", "5")
+    tool.wait_for_speed(5)
     for value, why in (("99", "99 is above 50"), ("0", "use a mode to stop")):
         refused = tool.try_command("param", "set", "planner.limit", value)
         assert refused.returncode == 1 and why in refused.stderr, refused
@@ -101,7 +112,7 @@ def main():
             "DRIVELINE_DOMAIN_DIR": f"{directory}/domain",
             "DRIVELINE_HOST": host,
         }
-        tool = Tool(tool_path, environment)
+        tool = Tool(tool_path, environment, Path(f"{directory}/output"))
         with open(f"{directory}/output", "w+") as output:
             run = subprocess.Popen(
                 [tool_path, "run", str(HERE / "graph.yaml"), "--report", f"{directory}/out"],
