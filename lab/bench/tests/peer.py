@@ -323,6 +323,18 @@ def keeper(job):
     emit("done", ends=[])
 
 
+def leave_a_process():
+    """Starts a process that does not end, and waits until it has noted itself."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        open(f"{LEFT_BEHIND}/{os.getpid()}", "w").close()
+        os.write(write, b"noted")
+        # time: sleeps until it is killed
+        time.sleep(3600)
+    os.close(write)
+    os.read(read, 5)
+
+
 def main():
     if sys.argv[1:] == ["--describe"]:
         print(json.dumps(describe()))
@@ -343,10 +355,8 @@ def main():
             os.close(1)
             # time: sleeps until it is killed
             time.sleep(3600)
-        if job["system"].endswith("/leaves") and os.fork() == 0:
-            with open(f"{LEFT_BEHIND}/{os.getpid()}", "w"):
-                # time: sleeps until it is killed
-                time.sleep(3600)
+        if job["system"].endswith("/leaves"):
+            leave_a_process()
         link = Link(job)
         roles = {"publisher": publisher, "subscriber": subscriber, "ping": ping, "echo": echo}
         if link.variant == "loses":
