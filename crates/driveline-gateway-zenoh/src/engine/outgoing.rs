@@ -319,15 +319,11 @@ impl Outgoing {
             notices: common.notices.clone(),
             control_thread: common.kicker.clone(),
         };
-        match Route::start(parts) {
-            Ok(route) => {
-                self.inboxes
-                    .write()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(key.clone(), route.inbox.clone());
-                self.routes.insert(key, route);
-            }
+        let inboxes = || self.inboxes.write().unwrap_or_else(PoisonError::into_inner);
+        match Route::start(parts, |inbox| drop(inboxes().insert(key.clone(), inbox.clone()))) {
+            Ok(route) => drop(self.routes.insert(key, route)),
             Err(e) => {
+                inboxes().remove(&key);
                 let failed = Failed {
                     mark,
                     clock,

@@ -181,7 +181,12 @@ pub(super) enum RouteError {
 }
 
 impl Route {
-    pub(super) fn start(parts: RouteParts) -> Result<Self, RouteError> {
+    /// Starts the thread. Calls `enter` just before: the first acknowledgement may arrive while
+    /// this function runs.
+    pub(super) fn start(
+        parts: RouteParts,
+        enter: impl FnOnce(&Arc<RouteInbox>),
+    ) -> Result<Self, RouteError> {
         let mark = parts.mark;
         let mut config = SubscriptionConfig::new(
             parts.topic.topic.clone(),
@@ -252,6 +257,7 @@ impl Route {
             senders: Vec::new(),
             _life: Life { alive: Some(alive), control_thread: parts.control_thread },
         };
+        enter(&inbox);
         let thread =
             std::thread::Builder::new().name("dl-edge".into()).spawn(move || sender.run())?;
         Ok(Self { inbox, mark, parked_since: None, life, thread: Some(thread) })
