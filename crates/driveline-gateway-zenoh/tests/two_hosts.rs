@@ -35,15 +35,18 @@ struct OtherReading {
 fn samples_arrive_in_order_with_their_numbers_times_and_losses() {
     let rig = Rig::new(&small(), &deep());
     let (mut publisher, mut subscription) = pair(&rig, &deep());
-    let mut heard = Heard::default();
-    for number in 1..=300 {
-        say(&mut publisher, number);
+    let (mut heard, mut last) = (Heard::default(), 0);
+    // On a machine with other work some are lost, and 300 are not enough for 200 to arrive.
+    eventually("200 received", || {
+        last += 1;
+        say(&mut publisher, last);
         // time: paces the publisher
         subscription.wait(Some(Duration::from_millis(2)), WaitMode::Block).unwrap();
         heard.read(&mut subscription);
-    }
-    heard.until(&mut subscription, 300);
-    assert_eq!(heard.accounted(), 300, "each was received or counted");
+        last >= 300 && heard.numbers.len() >= 200
+    });
+    heard.until(&mut subscription, last);
+    assert_eq!(heard.accounted(), last, "each was received or counted");
 
     // Both hosts have one clock, so the error bound includes 0.
     let mut report = None;
