@@ -98,8 +98,9 @@ fn strangers_and_hosts_without_a_certificate_are_not_admitted() {
             rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
         let subscription =
             rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
-        // The host's own gateway watches the publisher, so it runs.
+        // The host's own gateway watches the publisher, so it runs. The other one may take longer.
         eventually("watched", || publisher.matched() == 1);
+        eventually("both run", || [&rig.a, &rig.b].iter().all(|host| host.report().is_some()));
         let end = Instant::now() + LONG;
         while Instant::now() < end {
             assert_eq!(
