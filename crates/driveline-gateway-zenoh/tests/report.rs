@@ -11,7 +11,7 @@
 mod rig;
 
 use driveline::types::{Qos, Reliability};
-use driveline_gateway::{RemotePublisherState, Report};
+use driveline_gateway::{RemotePublisherState, Report, RouteReport};
 use driveline_runtime::launch::Build;
 use rig::{Carried, GATEWAY, Host, Rig, eventually, publisher_options, subscription_options};
 use std::path::Path;
@@ -102,15 +102,14 @@ fn refused_topics_and_dead_gateways_are_reported_with_the_reason() {
     });
     let figures = receiver.inlets[0].figures;
     assert_eq!(figures.published_bytes, 10 * figures.published);
+    // The route counts a sample and its bytes one after the other.
     let sender = reports(&rig.a, "sent", |r| {
-        r.edges.iter().any(|e| e.figures.delivered >= figures.published)
+        let sent = |e: &RouteReport| {
+            e.figures.delivered >= figures.published && e.figures.sent_bytes == 10 * e.figures.sent
+        };
+        r.edges.iter().any(sent)
     });
-    let figures = sender.edges[0].figures;
-    assert_eq!(
-        (figures.sent_bytes, sender.edges[0].parked),
-        (10 * figures.sent, false),
-        "{sender:?}"
-    );
+    assert!(!sender.edges[0].parked, "{sender:?}");
 
     rig.a.kill_gateway();
     let alone = reports(&rig.b, "gone", |r| r.hosts.iter().all(|h| !h.alive));
