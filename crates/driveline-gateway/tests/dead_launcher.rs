@@ -43,7 +43,8 @@ fn a_gateway_removes_the_socket_of_its_dead_launcher_and_of_no_other() {
     assert_eq!(first.wait().unwrap().code(), Some(i32::from(exit::DONE)));
     assert!(path.exists(), "its owner lives");
     let (mut second, to_second) = started(&path);
-    drop((to_second, listener));
+    // In this order: the gateway checks the launcher's socket when its own has ended.
+    drop((listener, to_second));
     assert_eq!(second.wait().unwrap().code(), Some(i32::from(exit::DONE)));
     assert_eq!(std::fs::read_dir(&domain).unwrap().count(), 0);
 }
