@@ -33,9 +33,13 @@ export CYCLONEDDS_URI='<General><Interfaces><NetworkInterface address="127.0.0.1
 echo "Driveline -> ROS 2: camera/image as /camera/image (sensor_msgs/Image)"
 echo "ROS 2 -> Driveline: /detector/boxes (vision_msgs/Detection2DArray) as detector/boxes," \
     "/detector/status (std_msgs/String) as detector/status"
-"$built/detector" > >(exec sed -u 's/^/ROS 2 node   | /') 2>&1 &
+exec 3> >(exec sed -u 's/^/ROS 2 node   | /')
+printer=$!
+"$built/detector" >&3 2>&1 3>&- &
 node=$!
-trap 'kill $node 2>/dev/null || true; wait $node || true' EXIT
+exec 3>&-
+# Also waits until the node's last lines are printed.
+trap 'kill $node 2>/dev/null || true; wait $node || true; wait $printer 2>/dev/null || true' EXIT
 
 export DRIVELINE_COMPONENT_PATH=${DRIVELINE_COMPONENT_PATH:-$build/lib}
 "$build/bin/driveline" run "$example/graph.yaml" "$@"

@@ -32,9 +32,13 @@ export CYCLONEDDS_URI='<General><Interfaces><NetworkInterface address="127.0.0.1
 
 echo "server in Driveline: driveline/add as /driveline/add (example_interfaces/srv/AddTwoInts)"
 echo "server in ROS 2: /ros/add as ros/add"
-"$built/adder" > >(exec sed -u 's/^/ROS 2 node   | /') 2>&1 &
+exec 3> >(exec sed -u 's/^/ROS 2 node   | /')
+printer=$!
+"$built/adder" >&3 2>&1 3>&- &
 node=$!
-trap 'kill $node 2>/dev/null || true; wait $node || true' EXIT
+exec 3>&-
+# Also waits until the node's last lines are printed.
+trap 'kill $node 2>/dev/null || true; wait $node || true; wait $printer 2>/dev/null || true' EXIT
 
 export DRIVELINE_COMPONENT_PATH=${DRIVELINE_COMPONENT_PATH:-$build/lib}
 "$build/bin/driveline" run "$example/graph.yaml" "$@"
