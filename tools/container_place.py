@@ -150,6 +150,13 @@ class Place:
     def directories(self):
         return sorted(Path("/dev/shm").glob("driveline-run-*"))
 
+    def check_that_nothing_stays(self):
+        """Waits for containers that the engine itself is still removing after the end of a run."""
+        wait(
+            lambda: not self.containers() and not self.directories(),
+            "a container or a directory stays",
+        )
+
     def close(self):
         subprocess.run(
             ["podman", "rm", "--all", "--force"],

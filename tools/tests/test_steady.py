@@ -238,7 +238,8 @@ class Running(Scene):
         self.assertEqual(runner.state.made, {})
 
     def test_a_program_that_hangs_has_failed(self):
-        runner = self.runner([self.program("a", "echo before; sleep 1000 & wait")], limit_s=0.2)
+        # The limit is far longer than a busy machine takes to start a shell.
+        runner = self.runner([self.program("a", "echo before; sleep 1000 & wait")], limit_s=3)
         runner.run([("a", 1)])
         (failed,) = runner.state.failed()
         self.assertEqual((failed["status"], failed["output"]), (None, "before\n"))
@@ -346,11 +347,10 @@ class Burning(unittest.TestCase):
             text=True,
         )
         pid, end = int(done.stdout), time.monotonic() + PATIENCE_S
-        while (
-            os.path.exists(f"/proc/{pid}")
-            and "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-        ):
-            self.assertLess(time.monotonic(), end, "it goes on burning")
+        # It can end while its status is read.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            while "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+                self.assertLess(time.monotonic(), end, "it goes on burning")
 
 
 if __name__ == "__main__":

@@ -156,7 +156,9 @@ fn a_run_does_not_end_while_a_call_runs_or_a_sample_waits() {
 #[test]
 fn a_call_that_never_ends_is_cut_off_and_named() {
     let mut f = chain("hang_on: 2");
-    (f.options.stuck, f.options.grace) = (Duration::from_millis(100), Duration::from_millis(100));
+    // Longer than the machine may stand still: before the relay reaches the second number, and
+    // before its module has reported its work.
+    (f.options.stuck, f.options.grace) = (Duration::from_secs(3), Duration::from_millis(100));
     let mut seen = Seen::default();
     let outcome = f.run(&mut seen);
     assert!(matches!(outcome.end, End::Finished { .. }), "{outcome:?}");

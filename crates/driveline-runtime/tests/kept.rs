@@ -84,7 +84,11 @@ fn waits_of_a_reliable_publisher_are_in_the_account() {
             _ => None,
         });
         let blocked = blocked.unwrap();
-        assert_eq!((blocked.waits, blocked.timeouts), (1, 1), "{reach}");
+        // If the relay's process reads late, the publisher has waited for one of the first two
+        // numbers before, with success.
+        let most = if reach == "host" { 3 } else { 1 };
+        assert!((1..=most).contains(&blocked.waits), "{reach}: {} waits", blocked.waits);
+        assert_eq!(blocked.timeouts, 1, "{reach}");
     }
 }
 

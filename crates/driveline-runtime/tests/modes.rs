@@ -8,7 +8,8 @@ mod support;
 use driveline_runtime::account::{InputCounters, Record};
 use driveline_runtime::launch::Event;
 use driveline_runtime::launch::control::{
-    Ask, AskError, ErrorCode, ModeStatus, RunPhase, RunStatus, Verb,
+    Ask, AskError, ComponentHealth, ComponentState, ErrorCode, ModeStatus, RunPhase, RunStatus,
+    Verb,
 };
 use rustix::process::Signal;
 use support::Seen;
@@ -45,6 +46,11 @@ const MODES: &str = "  manual: {active: [joystick], enter_within_ms: 60000}
 
 fn mode(run: &RunStatus) -> &ModeStatus {
     run.mode.as_ref().unwrap()
+}
+
+fn component<'a>(run: &'a RunStatus, module: &str, name: &str) -> &'a ComponentHealth {
+    let health = process(run, module).health.as_ref().unwrap();
+    health.components.iter().find(|c| c.name == name).unwrap()
 }
 
 /// Waits until the run is in a mode and no switch is in flight.
@@ -91,6 +97,8 @@ fn a_command_switches_components_of_all_modules_and_what_passes_them_counts_as_i
         let last = settled(tool, "none").last_switch.unwrap();
         assert_eq!((last.number, last.from.as_deref()), (2, Some("autonomous")));
         assert_eq!((last.cause.as_str(), last.failed.len()), ("component 'planner'", 0));
+        // A killed module would not report its last counters.
+        tool.end();
     });
     assert_eq!(
         transitions(&seen),
@@ -211,8 +219,11 @@ fn a_restarted_module_gets_the_mode() {
         tool.ask(Ask::mode("autonomous")).unwrap();
         settled(tool, "autonomous");
         tool.signal("planning", Signal::KILL);
-        tool.until(Verb::Health, |run| is_ready(run) && process(run, "planning").restarts == 1);
-        tool.until(Verb::Mode, |run| mode(run).switch.is_none());
+        // The launcher sends the mode to a ready module, which acts on it a moment later.
+        tool.until(Verb::Health, |run| {
+            let works = component(run, "planning", "planner").calls > 0;
+            works && is_ready(run) && process(run, "planning").restarts == 1
+        });
     });
     let asked = "planner is asked to be active";
     let asked = seen.printed("planning").iter().filter(|l| **l == asked).count();
@@ -225,7 +236,11 @@ fn a_component_of_no_mode_is_active_from_the_start_and_its_failure_ends_the_modu
     let text = graph(["", "", ""], "environment: {}", &modes);
     let (seen, _) = while_running(&text, |tool| {
         settled(tool, "manual");
-        tool.until(Verb::Health, is_ready);
+        // A ready module calls its components a moment after the command to start.
+        tool.until(Verb::Health, |run| {
+            let planner = component(run, "planning", "planner");
+            is_ready(run) && planner.state == ComponentState::Active
+        });
     });
     assert_eq!(seen.printed("planning").first(), Some(&"planner is asked to be active"));
     let text = graph(["", "fail_activate: 1", ""], "environment: {}", &modes)

@@ -66,6 +66,18 @@ impl Fixture {
         }
     }
 
+    /// As [`Self::asked`], until the output in JSON is as wanted.
+    pub(crate) fn json_until(&self, arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let answer = self.json(arguments);
+            if wanted(&answer) {
+                return answer;
+            }
+            assert!(Instant::now() < end, "{answer}");
+        }
+    }
+
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let (_, out, err) = self.run(arguments);
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}:\n{out}{err}"))

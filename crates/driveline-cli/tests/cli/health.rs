@@ -40,7 +40,10 @@ fn components_executors_and_rates_of_topics_are_shown() {
          quiet: {{active: [relay], enter_within_ms: 60000}}\n"
     ));
     let _run = start(&f, &[]);
-    f.run(&["mode", "quiet"]);
+    // The first mode is entered after all modules are ready; until then, others are refused.
+    f.json_until(&["mode", "--json"], |mode| mode["current"] == "drive");
+    let (code, out, err) = f.run(&["mode", "quiet"]);
+    assert_eq!(code, 0, "{out}{err}");
     let counter = component(&f, "counter", |c| c["outputs"][0]["state"] == "flowing");
     assert_eq!((&counter["state"], &counter["executor"]), (&"active".into(), &"main".into()));
     assert!(counter["calls"].as_u64().unwrap() > 0, "{counter}");

@@ -28,6 +28,8 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
     let f = Fixture::new(&format!("{GRAPH}{MODES}"));
     let mut run = start(&f);
     assert_eq!(f.run(&["mode", "--names"]).1, "drive\nquiet\nfly\nlocked\n");
+    // The first mode is entered after all modules are ready; until then, others are refused.
+    f.json_until(&["mode", "--json"], |mode| mode["current"] == "drive");
     let (code, out, err) = f.run(&["mode", "quiet"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     assert!(
@@ -127,8 +129,11 @@ modes:
 ";
     let f = Fixture::new(&format!("{GRAPH}{modes}"));
     let mut run = start(&f);
-    let status = f.json(&["status", "--json"]);
-    assert_eq!(status["mode"]["current"], "drive");
+    // After all modules are ready, each starts by itself, and only then outlives its launcher.
+    let status = f.json_until(&["health", "--json"], |run| {
+        let counter = &run["processes"][0]["health"]["components"][0];
+        run["mode"]["current"] == "drive" && counter["state"] == "active"
+    });
     let modules: Vec<Pid> = status["processes"]
         .as_array()
         .unwrap()

@@ -19,7 +19,8 @@ struct Settings {
     fail_activate: bool,
     hang_activate: bool,
     hang_deactivate: bool,
-    /// Number of samples after which it requests `mode`.
+    /// Number of samples after which it requests `mode`; never if 0. It repeats the request with
+    /// each sample: the launcher refuses it while a switch of higher rank is in flight.
     request_on: u64,
     mode: String,
     modes: ModeRequests,
@@ -76,7 +77,8 @@ impl Component for Modal {
         let number = number(invocation).ok_or_else(|| failure("not a number"))?;
         println!("{} got {number}", self.name);
         let settings = self.settings.get().ok_or_else(|| failure("no parameters"))?;
-        if self.got.fetch_add(1, Ordering::Relaxed) + 1 == settings.request_on {
+        let got = self.got.fetch_add(1, Ordering::Relaxed) + 1;
+        if settings.request_on != 0 && got >= settings.request_on {
             settings.modes.request(&settings.mode)?;
         }
         Ok(())

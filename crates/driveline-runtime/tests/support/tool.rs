@@ -35,9 +35,16 @@ impl Tool {
         }
     }
 
-    /// Requests the stop until the run has ended.
+    /// Requests the stop until the run has ended. Kills the modules that have not ended when the
+    /// second request counts.
     pub fn stop(&self) {
         while self.ask(Verb::Stop).is_ok() {}
+    }
+
+    /// Requests the stop once, and waits until the run has ended in order.
+    pub fn end(&self) {
+        self.ask(Verb::Stop).unwrap();
+        while self.ask(Verb::Status).is_ok() {}
     }
 
     pub fn signal(&self, module: &str, signal: Signal) {

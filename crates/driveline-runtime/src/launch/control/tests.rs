@@ -282,6 +282,18 @@ fn name() -> String {
     format!("{PREFIX}{}{SUFFIX}", EndpointId::random().unwrap())
 }
 
+/// Waits until a socket has no owner: a process that another test forks has a copy of the socket
+/// until it executes its program.
+fn until_dead(path: &Path) {
+    let directory = open_directory(path.parent().unwrap()).unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let end = Instant::now() + PATIENCE;
+    while !is_dead(&directory, name) {
+        assert!(Instant::now() < end, "{name} has an owner");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
@@ -291,6 +303,7 @@ fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
     drop(UnixListener::bind(&dead).unwrap());
     drop(UnixListener::bind(&other).unwrap());
     drop(UnixListener::bind(&elsewhere).unwrap());
+    until_dead(&dead);
     std::fs::write(&file, "").unwrap();
     symlink(&elsewhere, &link).unwrap();
     // A launcher that does not listen yet.
@@ -313,6 +326,7 @@ fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
     // old.
     let new = dir.path().join(format!("{PREFIX}{}{NEW}", EndpointId::random().unwrap()));
     drop(UnixListener::bind(&new).unwrap());
+    until_dead(&new);
     find(dir.path()).unwrap();
     assert!(new.exists());
     let time = rustix::fs::Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -323,6 +337,7 @@ fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
     assert!(!new.exists());
     // A new launcher also removes the sockets of dead launchers.
     drop(binds);
+    until_dead(&starting);
     let _new = ControlSocket::new(dir.path(), "d", "g").unwrap();
     assert!(!starting.exists());
 }
