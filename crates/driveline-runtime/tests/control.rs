@@ -168,8 +168,8 @@ fn a_module_that_waits_for_another_says_for_which() {
     let (seen, outcome) = while_running(&text, |tool| {
         // The call that its start has reached: the last one, which does not end.
         let reason = "is starting: component 'relay' in init";
-        let run = tool
-            .until(Verb::Health, |run| process(run, "one").reason.as_deref() == Some(reason));
+        let run =
+            tool.until(Verb::Health, |run| process(run, "one").reason.as_deref() == Some(reason));
         assert_eq!((run.ready, &run.phase), (Some(false), &RunPhase::Starting));
         assert_eq!(
             process(&run, "two").reason.as_deref(),

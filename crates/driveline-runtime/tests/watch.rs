@@ -38,10 +38,7 @@ fn a_module_that_hangs_is_killed_and_started_again() {
     let outcome = f.run(&mut seen);
     assert_eq!((outcome.end, outcome.down), (End::Interrupted, vec![]), "{:?}", seen.events);
     let (text, reaction) = faults(&seen).remove(0);
-    assert!(
-        text.starts_with("one: component 'relay' hangs: a call has not ended for "),
-        "{text}"
-    );
+    assert!(text.starts_with("one: component 'relay' hangs: a call has not ended for "), "{text}");
     assert!(text.ends_with("(`hang_ms: 300`)") && reaction == "restart", "{text}; {reaction}");
     let killed = |e: &Event| e.to_string() == "module 'one' hangs: killed";
     assert!(seen.events.iter().any(killed), "{:?}", seen.events);
