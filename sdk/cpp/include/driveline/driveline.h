@@ -497,7 +497,8 @@ typedef struct {
   uint64_t max_response;
   // Maximum number of calls in flight of one client; 0 means 8, at most 64.
   uint32_t max_pending;
-  // Maximum number of requests of one client that may be held; 0 means 2, at most 8.
+  // Maximum number of requests that may be held, of each client at host reach, of all clients
+  // together inside the process; 0 means 2, at most 8.
   uint32_t max_held;
   // A `dl_access`: users that may call at host reach.
   uint32_t access;
