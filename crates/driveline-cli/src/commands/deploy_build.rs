@@ -175,7 +175,9 @@ fn push(
     }
     arguments.push(&name);
     // A push waits as long as the registry lets it wait.
-    screen.print_error(&format!("{module}: pushing {name} (Ctrl-C ends this)\n"));
+    if !screen.json {
+        screen.print_error(&format!("{module}: pushing {name} (Ctrl-C ends this)\n"));
+    }
     engine.ask(&arguments).map_err(|e| e.to_string())?;
     Ok(Some(name))
 }
