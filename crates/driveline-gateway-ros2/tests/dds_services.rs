@@ -257,8 +257,12 @@ fn servers_that_are_restarted_at_once_under_their_name_get_the_calls() {
     drop(first);
     let answer = cdr(|to| to.number(1000_i64));
     let _second = serve(&rig, "here", ADD, "adder", move |request| respond(request, &answer));
-    let mut next = rig.peer("call here add 2 3");
-    eventually("answered by the new one", || next.has_printed("answer 1: 1000"));
+    // The gateway may still withdraw the service that it offered for the first server. A request at
+    // that moment gets no answer.
+    let mut next = rig.peer("call here again 2 3");
+    eventually("answered by the new one", || {
+        next.read().iter().any(|line| line.starts_with("answer") && line.ends_with(": 1000"))
+    });
 
     let first = rig.peer("serve there add 0");
     let mut client = client(&domain(&rig), "there", ADD);

@@ -17,6 +17,9 @@
    peer call SERVICE crowd A B
        As add, with 501 readers of responses. CycloneDDS lists readers by the lowest byte of their
        numbers, and the reader that counts is far back in the list.
+   peer call SERVICE again A B
+       As add, but sends the next request if no response came in about a second. A restarted server
+       may lose a request.
    peer call SERVICE trigger 0 COUNT
        Sends COUNT requests.
    peer call SERVICE short 0 COUNT
@@ -224,7 +227,7 @@ static void serve(dds_entity_t participant, char** arg) {
 
 static void call(dds_entity_t participant, char** arg) {
     int trigger = !strcmp(arg[1], "trigger"), brief = !strcmp(arg[1], "short"),
-        late = !strcmp(arg[1], "late");
+        late = !strcmp(arg[1], "late"), again = !strcmp(arg[1], "again");
     long long a = atoll(arg[2]), b = atoll(arg[3]);
     End end = end_of(participant, arg[0], arg[1], 0);
     dds_instance_handle_t guid;
@@ -251,7 +254,8 @@ static void call(dds_entity_t participant, char** arg) {
                                      : trigger ? (void*)&of_trigger
                                                : (void*)&of_add),
                "write");
-        for (int answered = brief, alone = late; !answered;) {
+        for (int answered = brief, alone = late, waits = 0; !answered; waits++) {
+            if (again && waits >= 1000) break;
             void* sample = NULL;
             dds_sample_info_t info;
             int taken = ok(dds_take(end.reader, &sample, &info, 1, 1), "take");
