@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -95,6 +96,36 @@ fn what_is_observed_is_read_back() {
         ("image", TopicId(9), 2, Arrival::Triggered)
     );
     assert_eq!(input.header(), header(1));
+}
+
+/// Waits until this number of records has been written.
+fn written(sink: &Sink, count: usize) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while read(&sink.0.lock().unwrap()).len() < count {
+        assert!(Instant::now() < deadline, "{count} records are not written");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn records_of_calls_gather_and_rare_records_and_half_of_the_slots_end_the_pause() {
+    let sink = Sink::default();
+    let writer = Writer::gathering(sink.clone(), Duration::from_secs(3600)).unwrap();
+    writer.send(Record::Ready);
+    written(&sink, 1);
+    for n in 0..200 {
+        call(&writer, n);
+        (0..100).for_each(|_| std::thread::yield_now());
+    }
+    // The thread may have been idle before the first call.
+    assert!(writer.wake_ups() <= 2, "{} wake-ups", writer.wake_ups());
+    writer.send(Record::Ready);
+    written(&sink, 202);
+    // At most half of the slots wait.
+    (0..300).for_each(|n| call(&writer, n));
+    written(&sink, 202 + 300 - 256);
+    drop(writer);
+    written(&sink, 502);
 }
 
 #[test]

@@ -31,8 +31,8 @@ pub const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Time-out of a single write, set by the code that makes a writer over a socket. A write that
 /// times out is tried again; in between, the end of the stream is detected.
 pub const WRITE_WITHIN: Duration = Duration::from_millis(100);
-/// Time for which the thread lets records gather, so that a busy graph costs one wake-up per round
-/// and not one per call.
+/// Time for which the thread lets records of calls gather, so that a busy graph costs one wake-up
+/// per round and not one per call. Rare records, and half of the slots in use, end it early.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// The thread could not be started.
@@ -42,9 +42,10 @@ pub struct WriterError(#[from] std::io::Error);
 
 /// Takes records of calls on the threads that make them, and writes them from a thread of its own.
 ///
-/// [`Observer::callback`] neither blocks nor allocates nor locks; at most once per 20 ms it makes
-/// one system call, to wake the thread. An idle writer does nothing at all. Dropping the writer
-/// writes the remaining records.
+/// [`Observer::callback`] neither blocks nor allocates nor locks. It makes a system call, to wake
+/// the thread, only if the thread is idle or half of the slots are in use: at most once per 20 ms
+/// at sensor rates. An idle writer does nothing at all. Dropping the writer writes the remaining
+/// records.
 pub struct Writer {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -56,10 +57,13 @@ struct Shared {
     rare: ArrayQueue<Record>,
     lost: AtomicU64,
     lost_others: AtomicU64,
-    /// True if a record was added since the thread's last check.
+    /// False while the thread waits without a time-out, so that the next record must wake it.
     pending: AtomicBool,
     closing: AtomicBool,
+    gather: Duration,
     thread: OnceLock<Thread>,
+    #[cfg(test)]
+    wake_ups: AtomicU64,
 }
 
 /// A record of a call. Filling it allocates no memory.
@@ -116,15 +120,25 @@ impl Writer {
     /// # Errors
     /// If the system refuses a thread.
     pub fn new(out: impl Write + Send + 'static) -> Result<Self, WriterError> {
+        Self::gathering(out, GATHER)
+    }
+
+    pub(super) fn gathering(
+        out: impl Write + Send + 'static,
+        gather: Duration,
+    ) -> Result<Self, WriterError> {
         let shared = Arc::new(Shared {
             free: ArrayQueue::new(SLOTS),
             full: ArrayQueue::new(SLOTS),
             rare: ArrayQueue::new(RARE + VITAL),
             lost: AtomicU64::new(0),
             lost_others: AtomicU64::new(0),
-            pending: AtomicBool::new(false),
+            pending: AtomicBool::new(true),
             closing: AtomicBool::new(false),
+            gather,
             thread: OnceLock::new(),
+            #[cfg(test)]
+            wake_ups: AtomicU64::new(0),
         });
         for _ in 0..SLOTS {
             let inputs = Vec::with_capacity(MAX_INPUTS);
@@ -154,7 +168,7 @@ impl Writer {
             self.send_vital(record);
         } else {
             self.shared.lost_others.fetch_add(1, Ordering::Relaxed);
-            self.shared.wake();
+            self.shared.wake_now();
         }
     }
 
@@ -164,7 +178,7 @@ impl Writer {
         if self.shared.rare.push(record).is_err() {
             self.shared.lost_others.fetch_add(1, Ordering::Relaxed);
         }
-        self.shared.wake();
+        self.shared.wake_now();
     }
 
     /// Records an event of a port that must be known after the run.
@@ -189,6 +203,14 @@ impl Writer {
             thread.thread().unpark();
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+impl Writer {
+    /// Number of times that a record woke the thread.
+    pub(super) fn wake_ups(&self) -> u64 {
+        self.shared.wake_ups.load(Ordering::Relaxed)
     }
 }
 
@@ -249,12 +271,20 @@ impl Observer for Writer {
 }
 
 impl Shared {
+    /// Wakes the thread if it is idle, or if many records wait.
     fn wake(&self) {
         // Release pairs with the Acquire in `write`: the thread that clears the flag sees all that
         // was written before the flag was set.
-        if !self.pending.swap(true, Ordering::AcqRel)
-            && let Some(thread) = self.thread.get()
-        {
+        if !self.pending.swap(true, Ordering::AcqRel) || self.free.len() < SLOTS / 2 {
+            self.wake_now();
+        }
+    }
+
+    /// Wakes the thread, also while it lets records gather.
+    fn wake_now(&self) {
+        #[cfg(test)]
+        self.wake_ups.fetch_add(1, Ordering::Relaxed);
+        if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
     }
@@ -269,17 +299,34 @@ impl Shared {
         let mut reported = (0, 0);
         loop {
             let closing = self.closing.load(Ordering::Acquire);
-            if self.pending.swap(false, Ordering::AcqRel) || closing {
+            if self.round(&mut out, &mut reported).is_err() || closing {
                 // The reader is gone, or does not read in time for the end.
-                if self.round(&mut out, &mut reported).is_err() || closing {
-                    return;
-                }
-                // Only the end of the stream wakes it earlier.
-                std::thread::park_timeout(GATHER);
-            } else {
+                return;
+            }
+            // `pending` stays true meanwhile, so that records of calls do not wake it.
+            std::thread::park_timeout(self.gather);
+            if self.has_work(reported) {
+                continue;
+            }
+            self.pending.swap(false, Ordering::AcqRel);
+            // Checked once more before the first wait: a record that was added before the swap did
+            // not wake it.
+            while !self.has_work(reported) {
                 std::thread::park();
             }
+            self.pending.store(true, Ordering::Release);
         }
+    }
+
+    fn has_work(&self, reported: (u64, u64)) -> bool {
+        !self.full.is_empty()
+            || !self.rare.is_empty()
+            || self.closing.load(Ordering::Acquire)
+            || self.lost() != reported
+    }
+
+    fn lost(&self) -> (u64, u64) {
+        (self.lost.load(Ordering::Relaxed), self.lost_others.load(Ordering::Relaxed))
     }
 
     fn round(
@@ -299,10 +346,7 @@ impl Shared {
             let _ = self.free.push(slot);
             written?;
         }
-        if !self.full.is_empty() || !self.rare.is_empty() {
-            self.pending.store(true, Ordering::Release);
-        }
-        let lost = (self.lost.load(Ordering::Relaxed), self.lost_others.load(Ordering::Relaxed));
+        let lost = self.lost();
         if lost != *reported {
             *reported = lost;
             out.line(&Record::Lost { callbacks: lost.0, others: lost.1 })?;
