@@ -7,6 +7,8 @@ release. The field `why` of such a step gives the reason why it is a measurement
 """
 
 import os
+import shutil
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,6 +82,27 @@ def cmake(build, *options):
         ],
         ["cmake", "--build", build, "-j", JOBS],
     ]
+
+
+def sanitizer_build():
+    """Returns the build directory and the options of CMake for tests with sanitizers.
+
+    clang 16 compiles them in 0.6 of g++'s time. Without it, or without its run-time library, g++
+    compiles them.
+    """
+    clang = shutil.which("clang++-16")
+    library = "libclang_rt.asan-x86_64.so"
+    if clang:
+        # Prints the path, or only the name if there is no such file.
+        asked = [clang, f"-print-file-name={library}"]
+        library = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    if not Path(library).is_absolute():
+        return "build/sanitize/gcc", []
+    compilers = ["-DCMAKE_C_COMPILER=clang-16", "-DCMAKE_CXX_COMPILER=clang++-16"]
+    return "build/sanitize/clang", compilers
+
+
+SANITIZE, SANITIZE_WITH = sanitizer_build()
 
 
 def ctest(build):
@@ -341,12 +364,13 @@ STEPS = [
         "C++ SDK tests under the address and undefined-behaviour sanitizers",
         [
             *cmake(
-                "build/sanitize",
+                SANITIZE,
+                *SANITIZE_WITH,
                 "-DCMAKE_BUILD_TYPE=Debug",
                 "-DDRIVELINE_SANITIZE=ON",
                 "-DDRIVELINE_BUILD_EXAMPLES=OFF",
             ),
-            ctest("build/sanitize"),
+            ctest(SANITIZE),
         ],
         "tests",
         builds=True,
