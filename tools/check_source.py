@@ -54,6 +54,7 @@ LAYERS = [
         "driveline-cli",
     ],
     ["driveline-bench", "driveline-chaos", "driveline-workloads", "driveline-lab"],
+    ["driveline-fuzz"],
 ]
 # The laboratory, which measures the product. Nothing in crates/ depends on it, not even a test.
 LAB = {"driveline-bench", "driveline-chaos", "driveline-workloads", "driveline-lab"}

@@ -19,13 +19,13 @@ RUSTFLAGS="-Ccodegen-units=1 -Cpasses=sancov-module \
 -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
 export RUSTFLAGS
 out=${CARGO_TARGET_DIR:-build/fuzz/cargo}
-CARGO_TARGET_DIR=$out cargo build --manifest-path fuzz/Cargo.toml --release --locked \
+CARGO_TARGET_DIR=$out cargo build -p driveline-fuzz --features programs --profile fuzz --locked \
     --target "$host"
 
 for target; do
     found=build/fuzz/$target
     mkdir -p "$found/corpus"
-    program=$out/$host/release/$target
+    program=$out/$host/fuzz/$target
     if [ "$seconds" -eq 0 ]; then
         for input in "$found"/crash-* "$found"/oom-* "$found"/timeout-*; do
             [ -e "$input" ] && "$program" "$input"

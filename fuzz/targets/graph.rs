@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Graph files: any text loads as a graph or gives printable diagnostics.
 #![no_main]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 use driveline_gateway::registered;
 use driveline_graph::descriptor::ComponentClass;

@@ -2,6 +2,7 @@
 //! Sample headers: any words decode to a header or to an error. A decoded header that is encoded
 //! again decodes to itself.
 #![no_main]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 use driveline_types::header::{HEADER_WORDS, SampleHeader};
 use libfuzzer_sys::fuzz_target;

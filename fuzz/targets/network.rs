@@ -2,6 +2,7 @@
 //! Messages of another host: attachments, acknowledgements, lists of publishers, times, keys and
 //! lists of heard hosts, with the conversion of their times and numbers to this host.
 #![no_main]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 use driveline_gateway_zenoh::arrival::{Arrivals, least_age_ns, localized};
 use driveline_gateway_zenoh::clock::{ClockEstimate, Exchange};

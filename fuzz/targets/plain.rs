@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Layout texts of plain types, and views on payloads of any bytes.
 #![no_main]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 use driveline_msgs::{CloudView, Image, ImageView, PointCloud, PointXyz, PointXyzi, RadarScan};
 use driveline_types::{Plain, PlainLayout, PlainRef};

@@ -2,6 +2,7 @@
 //! Printed samples. The input is the definition of a plain type or a protobuf message, a NUL, and
 //! any payload. The output is bounded and has no control characters.
 #![no_main]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 use driveline_types::PlainLayout;
 use driveline_types::print::{Limits, Printer, ProtobufDefinition, Style};

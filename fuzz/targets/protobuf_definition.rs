@@ -2,6 +2,7 @@
 //! Definitions of protobuf messages: each message of any set of descriptors has a canonical text or
 //! an error, and always the same one.
 #![no_main]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;

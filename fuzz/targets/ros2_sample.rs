@@ -3,6 +3,7 @@
 //! name. A sample that is converted back reads the same. The first byte chooses the type, or the
 //! description of a participant.
 #![no_main]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 use driveline_gateway::ros2::{Release, SourceTime};
 use driveline_gateway_ros2::convert::{Arrival, FromRos, Pieces, ToRos};

@@ -2,6 +2,7 @@
 //! Liveliness tokens and attachments of rmw_zenoh: any input decodes or gives an error. A decoded
 //! input is encoded so that it reads the same. The first byte chooses token or attachment.
 #![no_main]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 use driveline_gateway_ros2::rmw_zenoh::{Attachment, Token, TokenQos};
 use libfuzzer_sys::fuzz_target;

@@ -2,6 +2,7 @@
 //! Samples of ROS 2 types: any bytes decode or give an error. A decoded sample can be printed, and
 //! encoded so that it reads the same. The first byte chooses the type.
 #![no_main]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 use driveline_rosidl::cdr::{self, ByteOrder};
 use driveline_rosidl::{Catalog, Layout, Text, parse_msg};

@@ -2,6 +2,7 @@
 //! Definitions of ROS 2 types: any text parses or gives an error with a place. A parsed definition
 //! can be written, and the written text means the same.
 #![no_main]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic is a finding")]
 
 use driveline_rosidl::{Catalog, Detail, TypeName, parse_idl, parse_msg, parse_srv};
 use libfuzzer_sys::fuzz_target;
