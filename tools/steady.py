@@ -22,7 +22,8 @@ A failed run stays failed and is never repeated. Documentation examples are not 
 if they are named: they do not wait for anything.
 
 Prints each failure with the end of its output. Exit status: 0 if all runs were made and passed, 1
-if one failed, 2 for wrong arguments or a failed build, 3 if time ran out before all runs were made.
+if one failed or left something behind, 2 for wrong arguments or a failed build, 3 if time ran out
+before all runs were made.
 """
 
 import argparse

@@ -128,7 +128,7 @@ struct Rewind {
 pub enum Overdue {
     /// Nothing is overdue.
     Nothing,
-    /// The sample was given up: take the newest.
+    /// The sample was given up: take the next one.
     GivenUp,
     /// The sample must be sent again, under its number.
     Rewind {
@@ -242,8 +242,9 @@ impl Window {
     }
 
     /// Returns true if the sample must travel with samples longer than `than`: it is longer itself,
-    /// or follows a longer one in flight. If it overtook a longer sample, it would count as the
-    /// successor of that one. This also holds if the longer sample has arrived since.
+    /// or follows one in flight that travels with them. If it overtook that one, the receiver would
+    /// count the overtaken sample as lost. A longer sample that has arrived since still counts:
+    /// samples after it may wait in the queue of long samples.
     pub fn goes_with_long(&mut self, number: u64, than: usize) -> bool {
         let mut with_long = false;
         if let Some(at) = self.flying.iter().position(|f| f.number == number) {

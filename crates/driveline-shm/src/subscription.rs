@@ -379,7 +379,7 @@ impl Subscription {
         }
     }
 
-    /// Returns a sample that the caller has skipped in favour of a newer one. The next sample of
+    /// Gives back a sample that the caller has skipped in favour of a newer one. The next sample of
     /// its publisher reports it as missed. The counters still count it as received.
     pub fn pass_over(&mut self, sample: Sample) {
         add(&sample.edge().progress.missed_pending, sample.missed().saturating_add(1));

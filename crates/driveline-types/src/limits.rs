@@ -4,7 +4,8 @@
 //!
 //! The history depth has its bound in [`Qos::MAX_DEPTH`](crate::Qos::MAX_DEPTH).
 
-/// Maximum number of samples of one publisher that a subscription may hold at once.
+/// Largest `max_held` of a subscription: the number of samples that it may hold at once, of all of
+/// its publishers together. Also the most pins that it may have on one publisher.
 pub const MAX_HELD: u32 = 1000;
 /// Default number of samples that a subscription may hold.
 pub const DEFAULT_MAX_HELD: u32 = 2;

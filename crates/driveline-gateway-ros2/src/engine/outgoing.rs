@@ -217,7 +217,7 @@ impl Sender {
                 true
             }
             Ok(None) => {
-                // Their unread samples may have expired.
+                // The unread samples of ended publishers may have expired.
                 self.forget();
                 false
             }
@@ -366,8 +366,8 @@ impl Sender {
         self.count_short();
     }
 
-    /// Updates the list of publishers after events were dropped while a sample waited for readers
-    /// in ROS 2: marks those that have ended, and adds new ones.
+    /// Updates the list of publishers after events were dropped, which happens while a write waits
+    /// for the link: marks those that have ended, and adds new ones.
     fn compare(&mut self) {
         let there = self.sources.publishers();
         for (publisher, known) in &mut self.publishers {

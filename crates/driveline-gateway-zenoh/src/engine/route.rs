@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One topic to one other host: a thread that takes the newest sample after the previous one has
-//! arrived.
+//! One topic to one other host: a thread that takes the next sample when enough samples in flight
+//! have arrived.
 
 use super::counters::RouteCounters;
 use super::lock;

@@ -54,7 +54,7 @@ pub(super) enum Input {
 /// Reason for a module to stay down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DownReason {
-    /// Its policy does not restart it.
+    /// Its policy does not restart it, or it cannot be started.
     Policy,
     /// It was restarted as often as its limit allows.
     Exhausted,

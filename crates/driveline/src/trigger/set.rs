@@ -371,11 +371,11 @@ impl TriggerState {
         }
     }
 
-    /// Samples that found no partners so far.
+    /// Stores the number of samples that found no partners so far. It does not count `skipped`: an
+    /// input that is faster than the others always skips samples.
     fn count_unsynchronised(&self, skips: &Skips) {
         let dropped: u64 = (0..self.inputs)
             .filter_map(|i| self.sync.as_ref()?.counts(i))
-            // Skipped samples of a faster input are normal.
             .map(|c| c.overwritten + c.unmatched)
             .sum();
         skips.unsynchronised.store(dropped, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
-    /// Driveline and two peers, in minutes.
+    /// Driveline and a few peers, in minutes.
     Quick,
     /// Short enough to wait for the result.
     Default,

@@ -96,7 +96,8 @@ struct PublisherOptions {
 
 struct SubscriptionOptions {
     Reach reach = Reach::process;
-    /// `depth` is the maximum number of unread samples of this subscription.
+    /// `depth` is the maximum number of unread samples: of this subscription at process reach, of
+    /// each publisher at host reach.
     Qos qos = {};
     /// Maximum number of samples that the reader may hold at a time; 0 means 2.
     std::uint32_t max_held = 2;
