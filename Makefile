@@ -45,7 +45,7 @@ test-containers: ## test modules in containers: rights, restarts, images; instal
 	cargo build --locked --workspace --lib --bins --tests --examples
 	@python3 tools/test_containers.py $(ONLY)
 
-measure: ## run long tests that judge durations: outages, slow links, other middleware; ROUNDS=3; for a release, not for a landing
+measure: ## run long tests that judge durations: outages, slow links, other middleware; ROUNDS=3; for a release, not for a merge
 	@tools/setup.sh gateways
 	@tools/setup.sh peers
 	@python3 tools/run_tests.py --measured --rounds $(or $(ROUNDS),3) $(ONLY)

@@ -174,7 +174,7 @@ def all_places(sources, strip, measured=()):
     """Returns the places of all gating tests: {path: [(line number, what)]}.
 
     `sources`: {path: text}. `strip` removes comments and strings of Rust and C++. `measured`: files
-    of tests that are not part of a landing.
+    of tests that are not gating.
     """
     sources = {path: text for path, text in sources.items() if path.suffix in SUFFIXES}
     tests, within, blanks = (

@@ -253,7 +253,7 @@ esac
         self.assertEqual(
             [sum(word == kind for word, _ in chosen) for kind in ("--lib", "--bins")], [1, 1]
         )
-        # Tests that a landing ignores or skips are in the measured suite.
+        # Tests that a gating suite ignores or skips are in the measured suite.
         ignored = [
             path
             for path in (
@@ -286,7 +286,7 @@ esac
             self.assertEqual(bool(step.why), step.suite == "measured", step.name)
         self.assertTrue(all((ROOT / path).is_file() for path in measured_files()))
 
-    def test_a_landing_runs_no_measured_program(self):
+    def test_a_gating_suite_runs_no_measured_program(self):
         for step in STEPS:
             if step.suite == "measured":
                 continue
@@ -411,7 +411,7 @@ esac
         self.assertGreaterEqual(len(skipped), 4)
         self.assertEqual(skipped - named, set())
 
-    def test_every_kind_of_experiment_is_in_a_landing(self):
+    def test_every_kind_of_experiment_is_gating(self):
         def kinds(text):
             # Sections that only describe the experiment are left out.
             text = re.sub(
@@ -433,10 +433,10 @@ esac
             for path in (ROOT / "lab/experiments/scenarios").glob("*.yaml")
         }
         self.assertLessEqual(set(EXPERIMENTS), set(scenarios))
-        landing = set().union(*(kinds(scenarios[name]) for name in EXPERIMENTS))
+        gating = set().union(*(kinds(scenarios[name]) for name in EXPERIMENTS))
         # Plain links need no experiment of their own: the other kinds contain them.
-        self.assertEqual(set().union(*map(kinds, scenarios.values())) - landing, {"a link"})
-        self.assertGreaterEqual(len(landing), 17)
+        self.assertEqual(set().union(*map(kinds, scenarios.values())) - gating, {"a link"})
+        self.assertGreaterEqual(len(gating), 17)
 
     def test_a_full_disk_is_reported_with_the_remedy(self):
         for suite, room in ROOM.items():

@@ -304,7 +304,7 @@ fn outages(
             seconds += back.unwrap_or(summary.duration_s - fault.at_s).max(0.0);
             count += 1;
         }
-        // A stopped reader does not disconnect, but its publishers may disconnect it.
+        // Each stop of the module may also leave a few samples unread.
         let stopped =
             |c: &&Caused| c.kind == FaultKind::Stop && c.module.as_ref() == Some(&module.name);
         count += run.caused.iter().filter(stopped).count() as u64;
@@ -382,7 +382,7 @@ fn answered(run: &RunFacts) -> Finding {
     finding
 }
 
-/// Exit codes that faults explain: 4 for modules that are down, 6 for calls that failed.
+/// Exit codes that faults explain: 4 for modules that are down, 6 for work that was not done.
 fn ended(run: &RunFacts) -> Finding {
     let mut finding = Finding::new(Invariant::Ended);
     match &run.ended {

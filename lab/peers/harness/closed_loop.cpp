@@ -230,8 +230,8 @@ class Echo final : public Side {
 public:
     using Side::Side;
 
-    /// The asking end sends first, once it is matched, so that no message is lost to a half-made
-    /// match.
+    /// The answering end sends first, a greeting, so that no question is lost while the match is
+    /// not complete.
     void start() override {
         prepare();
         send();
@@ -299,8 +299,8 @@ private:
 template <typename Loop>
 End play(const Job& job, Sender& sender, Receiver& receiver) {
     Loop loop(job, sender);
-    // Both are asked each time: if asking establishes the connection, each side would wait for the
-    // other's question.
+    // Both are called each time: with some middleware, this call establishes the connection, and
+    // each side would wait for the other's call.
     await_match(
         [&] {
             const bool sends = sender.matched(1), receives = receiver.matched();

@@ -324,8 +324,8 @@ impl Sender {
         }
     }
 
-    /// Counts publishers without a writer for lack of room, so that the control thread retries
-    /// them.
+    /// Stores whether a publisher has no writer for lack of room. The control thread then wakes
+    /// this thread when there is room.
     fn count_short(&self) {
         self.short.store(
             self.publishers.values().any(|known| !known.short.is_empty()),

@@ -136,8 +136,8 @@ struct LastReport {
 impl LastReport {
     /// Returns the increase of a counter, if a report is due now.
     fn due(&mut self, now: Duration, count: u64) -> Option<u64> {
-        // The count can fall: a running call counts as too long until its module counts it at its
-        // end, and the module may not.
+        // The count can fall: a call that runs too long counts while it runs. At its end its module
+        // decides whether it was too long.
         self.count = self.count.min(count);
         let new = count.checked_sub(self.count).filter(|new| *new > 0)?;
         if self.at.is_some_and(|at| now.saturating_sub(at) < AGAIN) {
