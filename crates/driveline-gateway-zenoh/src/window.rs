@@ -13,13 +13,13 @@ pub const MAX_IN_FLIGHT: usize = 32;
 /// sample is sent. A sample longer than the window is sent alone or last. The kernel buffers about
 /// as much; more would only wait in Zenoh.
 const WINDOW_US: u64 = 5_000;
-/// Bounds of the window. Slow links hold a batch and the kernel's buffer anyway; the upper bound
-/// limits memory.
+/// Bounds of the window. Before a slow link, at least one batch of Zenoh and the kernel's send
+/// buffer are queued, so a smaller window would gain nothing. The upper bound limits memory.
 const WINDOW_BYTES: [usize; 2] = [32 * 1024, 1 << 20];
 /// Maximum number of bytes that any sender has in flight before its last sample.
 pub const MAX_WINDOW_BYTES: usize = WINDOW_BYTES[1];
-/// Time-out of an acknowledgement, from the hand-over of the sample to Zenoh. The hand-over takes
-/// as long as a slow link does.
+/// Time-out of an acknowledgement, from the end of the hand-over of the sample to Zenoh. On a slow
+/// link, the hand-over takes as long as the transmission.
 const ACK_WITHIN: Duration = Duration::from_secs(2);
 /// Addition to the time-out for each byte in flight.
 const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
@@ -243,8 +243,8 @@ impl Window {
 
     /// Returns true if the sample must travel with samples longer than `than`: it is longer itself,
     /// or follows one in flight that travels with them. If it overtook that one, the receiver would
-    /// count the overtaken sample as lost. A longer sample that has arrived since still counts:
-    /// samples after it may wait in the queue of long samples.
+    /// count the overtaken sample as lost. So once a longer sample has been sent, all later samples
+    /// travel with long ones until none of them is in flight.
     pub fn goes_with_long(&mut self, number: u64, than: usize) -> bool {
         let mut with_long = false;
         if let Some(at) = self.flying.iter().position(|f| f.number == number) {

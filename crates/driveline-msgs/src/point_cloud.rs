@@ -430,7 +430,8 @@ impl<'a, P: Point + IntoBytes> CloudMut<'a, P> {
     /// [`PointCloud::payload_len`]. The points keep their previous bytes.
     ///
     /// # Errors
-    /// [`CloudError`] if the payload is too short.
+    /// [`CloudError`] if the payload is too short, or the layout of `P` or of a row is impossible:
+    /// too many fields, too long a name, a row above 4 GiB.
     pub fn new(
         payload: PlainMut<'a, PointCloud>,
         header: Header,

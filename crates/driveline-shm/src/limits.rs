@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Limits of the transport. Limits that only one file uses are in that file.
-//! `docs/protocols/shm.md` lists all of them.
+//! `docs/protocols/shm.md` lists the sizes.
 
 pub use driveline_types::limits::{
     DEFAULT_LOANS, DEFAULT_MAX_HELD, DEFAULT_PINS, MAX_HELD, MAX_LOANS, MAX_PAYLOAD, MAX_PINS,

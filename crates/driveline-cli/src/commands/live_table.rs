@@ -42,7 +42,7 @@ struct Counts {
 pub(super) struct Activity {
     /// Calls per second.
     pub(super) rate: f64,
-    /// Share of the time that one thread spent in its calls.
+    /// Share of the time spent in calls that did not fail, without conversions.
     pub(super) busy: f64,
     /// Means, in microseconds; none without calls.
     pub(super) transmission_us: Option<f64>,

@@ -92,11 +92,11 @@ pub(super) enum State {
     Starting { until: Duration },
     /// Ready since `since`.
     Ready { since: Duration },
-    /// Was asked to end, because it must be restarted (at once) or has `failed`: then its policy
-    /// decides whether it starts again, after a pause. It is killed at `until`; `None`: it was
-    /// killed.
+    /// Was asked to end. `failed: false`: it starts again at once, with another process. `failed:
+    /// true`: it starts again after a pause, if its policy or [`Input::Faulty`] says so. It is
+    /// killed at `until`; `None`: it was killed at its `until`.
     Ending { until: Option<Duration>, failed: bool },
-    /// Has failed; starts again at `until`.
+    /// Has ended; starts again at `until`.
     Restarting { until: Duration },
     /// Stays down.
     Down,

@@ -271,7 +271,7 @@ impl TriggerState {
             }
             let taken = loop {
                 match take(&mut ports[i], Order::Oldest, skips) {
-                    // Bounded: samples that arrive during the loop are not stale.
+                    // Ends when no sample is left: each round takes one.
                     Taken::Sample(s) if is_stale(&s, max_age) => count(&skips.stale),
                     other => break other,
                 }

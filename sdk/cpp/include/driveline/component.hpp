@@ -329,8 +329,10 @@ public:
     [[nodiscard]] std::optional<Sample<T>> sample() const { return get(&dl_invocation_sample); }
 
     /// Returns, in `on_trigger`, the sample that the trigger chose, or else the newest sample, even
-    /// if an earlier call has already read it. Returns nothing if no sample has arrived yet.
-    /// Returns nothing in other functions.
+    /// if an earlier call has already read it. Under the trigger `any`, a sample that started a
+    /// call belongs to that call alone: keep it if later calls need it. Returns nothing if there is
+    /// no sample, if it is older than the trigger's `max_age`, if the component holds too many
+    /// samples, and in other functions.
     [[nodiscard]] std::optional<Sample<T>> read() const { return get(&dl_invocation_read); }
 
     /// Position among the component's inputs.
@@ -382,7 +384,8 @@ private:
 /// An output, declared as a member of a component; it publishes like a `Publisher`. The graph sets
 /// its topic, reach and memory.
 ///
-/// Samples published in a callback inherit the origins of the samples that the callback has read.
+/// Samples published in a callback inherit the origins of the samples that the trigger chose and of
+/// those that the callback has read.
 template <class T>
 class Output final : private detail::Declared, public PublisherBase<T> {
 public:
