@@ -801,7 +801,9 @@ dl_status dl_invocation_tick(const dl_invocation *invocation, dl_timer_tick *tic
 dl_status dl_invocation_sample(const dl_invocation *invocation, size_t input, dl_sample **sample);
 
 // The sample that the trigger chose, or else the newest of the input, read now; an earlier call
-// may have seen it. `*sample`: NULL if there never was one, else owned by the caller.
+// may have seen it. Under the trigger `any`, a sample that started a call belongs to that call
+// alone. `*sample`: owned by the caller; NULL if there is no sample, if it is older than the
+// trigger's `max_age`, or if the component holds too many samples.
 //
 // What the caller promises:
 // `invocation` is NULL or live; `sample` is NULL or valid for writing.
