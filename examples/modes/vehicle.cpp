@@ -49,6 +49,17 @@ class Driver : public driveline::Component {
 };
 DRIVELINE_COMPONENT(Driver, "commands a speed");
 
+/// Stops the vehicle. Its timer runs without any input.
+class Brake : public driveline::Component {
+    driveline::Output<Command> command_{*this, "command"};
+    driveline::Timer timer_{*this, std::chrono::milliseconds(20),
+                            [this](const driveline::TimerTick&) { return publish(); }};
+    std::uint64_t number_ = 0;
+
+    driveline::Status publish() { return command_.publish(Command{++number_, 0.0}); }
+};
+DRIVELINE_COMPONENT(Brake, "commands the vehicle to stop");
+
 /// Prints each change of the commanded speed.
 class Vehicle : public driveline::Component {
     driveline::Input<Command> command_{*this, "command"};

@@ -53,12 +53,22 @@ type Change = dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync;
 
 /// Changes the filter of the process's log.
 pub(crate) fn set_filter(filter: &str) -> Result<(), String> {
-    let parsed = EnvFilter::try_new(filter).map_err(|e| {
+    let refused = |reason: &dyn std::fmt::Display| {
         format!(
-            "{filter:?} is no filter ({e}); write error, warn, info, debug or trace, or a \
-             filter such as `driveline=debug,warn`"
+            "{filter:?} is no filter ({reason}); write error, warn, info, debug, trace or off, or \
+             a filter such as `driveline=debug,warn`"
         )
-    })?;
+    };
+    // A word alone that is no level would select the target of this name: a misspelt level would
+    // silence everything else.
+    let is_level = |word: &str| {
+        !word.is_empty() && word.parse::<tracing::level_filters::LevelFilter>().is_ok()
+    };
+    let words = || filter.split(',').map(str::trim);
+    if let Some(word) = words().find(|w| !w.contains(['=', '[', '{']) && !is_level(w)) {
+        return Err(refused(&format!("{word:?} is no level")));
+    }
+    let parsed = EnvFilter::try_new(filter).map_err(|e| refused(&e))?;
     let change = CHANGE.get().ok_or("the program has a log of its own, which it filters itself")?;
     change(parsed)
 }
@@ -101,5 +111,9 @@ mod tests {
         assert!(!tracing::enabled!(target: "filter_test", tracing::Level::DEBUG));
         let e = set_filter("filter_test=much").unwrap_err();
         assert!(e.contains("is no filter") && e.contains("driveline=debug,warn"), "{e}");
+        for misspelt in ["debgu", "", "warn,inof"] {
+            let e = set_filter(misspelt).unwrap_err();
+            assert!(e.contains("is no level"), "{e}");
+        }
     }
 }

@@ -100,6 +100,7 @@ def kill_camera_until_it_stays_down(tool):
         lambda s: s["mode"]["current"] == "safe_stop" and "switch" not in s["mode"]
     )
     assert state["mode"]["latched"] and state["mode"]["active"] == ["brake"], state
+    tool.wait_for_speed(0)
 
 
 def main():

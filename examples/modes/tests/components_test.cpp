@@ -51,6 +51,14 @@ void driver_commands_its_speed_up_to_the_limit() {
     expect(command_for(3).speed == 5, "a refused limit changes nothing");
 }
 
+void brake_stops_the_vehicle_without_any_input() {
+    auto test = ComponentTest::create("Brake").value();
+    test.advance(std::chrono::milliseconds(40)).value();
+    const auto commands = test.outputs<Command>("command").value();
+    expect(commands.size() == 2, "two commands in 40 ms");
+    for (const auto& command : commands) expect(command->speed == 0, "it commands to stop");
+}
+
 void vehicle_takes_each_command() {
     auto test = ComponentTest::create("Vehicle").value();
     for (const double speed : {2.0, 2.0, 8.0}) {
@@ -65,6 +73,7 @@ void vehicle_takes_each_command() {
 int main() {
     camera_publishes_fifty_pictures_a_second();
     driver_commands_its_speed_up_to_the_limit();
+    brake_stops_the_vehicle_without_any_input();
     vehicle_takes_each_command();
     return failures == 0 ? 0 : 1;
 }

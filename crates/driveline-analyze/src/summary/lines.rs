@@ -67,8 +67,8 @@ impl Summary {
         let stages: Vec<_> = self.stages.iter().filter_map(of).collect();
         (!stages.is_empty()).then(|| {
             format!(
-                "timer ticks without a call (overruns): {}; the call before them took longer than \
-                 the period",
+                "timer ticks without a call (overruns): {}; the call before them was still \
+                 running, or the thread got no processor in time",
                 few(&stages)
             )
         })

@@ -14,9 +14,11 @@ use std::io::{Read, Write};
 
 /// File in which a process requests short idle states of the cores.
 const LATENCY_FILE: &str = "/dev/cpu_dma_latency";
-const LOCK_REMEDY: &str = "make the memlock limit unlimited: `ulimit -l unlimited`, \
-                           LimitMEMLOCK=infinity of a systemd unit, or `--ulimit memlock=-1` of a \
-                           container";
+const LOCK_REMEDY: &str = "make the memlock limit unlimited (`ulimit -l unlimited`, \
+                           LimitMEMLOCK=infinity of a systemd unit, `--ulimit memlock=-1` of a \
+                           container), or give the process CAP_IPC_LOCK";
+/// Bit of CAP_IPC_LOCK.
+const IPC_LOCK: u32 = 14;
 const LATENCY_REMEDY: &str = "run as root, or let a udev rule give the file to the user; in a \
                               container also `devices: [/dev/cpu_dma_latency]`";
 
@@ -60,7 +62,7 @@ impl RealTime {
             file
         });
         for executor in module.executors.iter().filter(|e| e.schedule.exclusive) {
-            settled.push(cores(executor, &Isolated::here()));
+            settled.push(cores(executor, &Isolated::here(), &online()));
         }
         Self { asked, settled, locked, preferred, _latency }
     }
@@ -111,11 +113,24 @@ pub fn memory_lock_refusal() -> Option<String> {
     // With a limit, mappings beyond it would fail later, and with them threads and allocations.
     let limit = getrlimit(Resource::Memlock);
     limit.current?;
+    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+    if ignores_memlock_limit(&read("/proc/self/status"), &read("/proc/self/uid_map")) {
+        return None;
+    }
     let raised = Rlimit { current: None, maximum: None };
     setrlimit(Resource::Memlock, raised).err().map(|_| {
         let kib = limit.maximum.or(limit.current).unwrap_or(0) >> 10;
         format!("the memlock limit is {kib} KiB; {LOCK_REMEDY}")
     })
+}
+
+/// Returns true if the kernel does not apply the memlock limit: with CAP_IPC_LOCK in the machine's
+/// own user namespace. `status`, `uid_map`: the files in `/proc/self`.
+fn ignores_memlock_limit(status: &str, uid_map: &str) -> bool {
+    let effective = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+    let capabilities = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    capabilities.is_some_and(|set| set >> IPC_LOCK & 1 == 1)
+        && uid_map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Returns why idle states cannot be bounded, with the remedy. Bounds them for a moment.
@@ -224,8 +239,20 @@ fn cpus_of(text: &str) -> Vec<usize> {
     text.split(',').filter_map(range).flatten().take(4096).collect()
 }
 
-fn cores(executor: &ResolvedExecutor, isolated: &Isolated) -> SettingAccount {
+/// Cores of this machine that are switched on; empty if the kernel does not list them.
+fn online() -> Vec<usize> {
+    let read = std::fs::read_to_string("/sys/devices/system/cpu/online");
+    cpus_of(read.unwrap_or_default().trim())
+}
+
+fn cores(executor: &ResolvedExecutor, isolated: &Isolated, online: &[usize]) -> SettingAccount {
+    let name = format!("exclusive {}", executor.name);
     let cpus = &executor.schedule.cpus;
+    let missing: Vec<_> = cpus.iter().filter(|c| !online.contains(c)).copied().collect();
+    if !online.is_empty() && !missing.is_empty() {
+        let refused = format!("this machine has no core {}, only {}", list(&missing), list(online));
+        return setting(&name, "no exclusive cores", Some(refused));
+    }
     let open: Vec<_> = cpus.iter().filter(|c| !isolated.0.contains(c)).copied().collect();
     let kept = "no other thread of the graph runs there";
     let in_force = if open.is_empty() {
@@ -238,7 +265,7 @@ fn cores(executor: &ResolvedExecutor, isolated: &Isolated) -> SettingAccount {
             list(cpus)
         )
     };
-    setting(&format!("exclusive {}", executor.name), in_force, None)
+    setting(&name, in_force, None)
 }
 
 #[cfg(test)]
@@ -249,10 +276,24 @@ mod tests {
     fn isolated_cores_need_no_advice() {
         let schedule = Schedule { cpus: vec![2, 3], exclusive: true, ..Schedule::default() };
         let executor = ResolvedExecutor { name: "main".into(), threads: 1, spin_us: 0, schedule };
-        let text = |isolated: &str| cores(&executor, &Isolated(cpus_of(isolated))).in_force;
+        let text =
+            |isolated: &str| cores(&executor, &Isolated(cpus_of(isolated)), &[0, 1, 2, 3]).in_force;
         assert!(text("1-3").ends_with("no other process (isolated)"), "{}", text("1-3"));
         assert!(text("3").contains("can use 2: boot with `isolcpus=2`"), "{}", text("3"));
         assert!(text("").contains("isolcpus=2-3"), "{}", text(""));
+        let without = cores(&executor, &Isolated(Vec::new()), &[0, 1, 2]);
+        assert_eq!(without.in_force, "no exclusive cores");
+        assert_eq!(without.refused.as_deref(), Some("this machine has no core 3, only 0-2"));
+    }
+
+    #[test]
+    fn the_memlock_limit_holds_without_cap_ipc_lock() {
+        let all = "         0          0 4294967295\n";
+        let with = "Name:\tx\nCapEff:\t0000000000004000\n";
+        assert!(ignores_memlock_limit(with, all));
+        assert!(!ignores_memlock_limit("CapEff:\t0000000000000000\n", all));
+        assert!(!ignores_memlock_limit(with, "0 1000 1\n"), "in another user namespace");
+        assert!(!ignores_memlock_limit("", ""));
     }
 
     #[test]

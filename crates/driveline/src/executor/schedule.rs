@@ -57,7 +57,7 @@ pub struct Schedule {
 pub struct ScheduleReport {
     /// Name of the thread.
     pub thread: String,
-    /// Class and priority in force.
+    /// Class and priority in force, and the nice value if one was requested.
     pub in_force: String,
     /// CPUs in force.
     pub cpus: Vec<usize>,
@@ -106,7 +106,17 @@ impl Schedule {
             refused.push(reason);
         }
         let in_force = match thread_schedule_policy_param(thread_native_id()) {
-            Ok((policy, param)) => format!("{policy:?} priority {}", param.sched_priority),
+            Ok((policy, param)) => {
+                let mut text = format!("{policy:?} priority {}", param.sched_priority);
+                if self.nice != default.nice && matches!(policy, ThreadSchedulePolicy::Normal(_)) {
+                    let nice = rustix::process::getpriority_process(Some(rustix::thread::gettid()));
+                    text += &nice.map_or_else(
+                        |e| format!(" nice unknown ({e})"),
+                        |nice| format!(" nice {nice}"),
+                    );
+                }
+                text
+            }
             Err(e) => format!("unknown ({e})"),
         };
         ScheduleReport {

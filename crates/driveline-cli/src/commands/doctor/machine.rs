@@ -2,6 +2,7 @@
 //! Facts of the machine and of this process's limits, read from `/proc` and `/sys`.
 
 use super::{Check, Verdict};
+use driveline_runtime::host::memory_lock_refusal;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::path::{Path, PathBuf};
@@ -61,7 +62,8 @@ impl Limits {
     pub(super) fn here() -> Self {
         Self {
             priority: getrlimit(Resource::Rtprio).maximum,
-            locked: getrlimit(Resource::Memlock).maximum,
+            // As a module would lock memory: it may raise the limit, or be free of it.
+            locked: memory_lock_refusal().and(getrlimit(Resource::Memlock).maximum),
             // Modules raise the soft limit to the hard limit.
             descriptors: getrlimit(Resource::Nofile).maximum,
             root: rustix::process::geteuid().is_root(),
@@ -257,7 +259,6 @@ fn priorities(limits: &Limits) -> Check {
 fn locked_memory(limits: &Limits) -> Check {
     match limits.locked {
         None => Check::new("locked memory", "unlimited"),
-        _ if limits.root => Check::new("locked memory", "unlimited (root)"),
         Some(bytes) => Check::new("locked memory", format!("{} KiB", bytes >> 10)).note(
             "needed for `lock_memory`: `USER - memlock unlimited` in /etc/security/limits.conf and \
              a new login, or LimitMEMLOCK=infinity of a systemd unit",
