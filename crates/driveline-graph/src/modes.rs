@@ -18,7 +18,7 @@ pub const MAX_MODES: usize = 64;
 const ENTER_WITHIN: Duration = Duration::from_secs(1);
 /// Sources in `switched_by` that are not components.
 const COMMAND: &str = "command";
-const REACTION: &str = "reaction";
+pub(super) const REACTION: &str = "reaction";
 
 /// Checks and resolves the modes. `components` has the names of all components, also of those in
 /// modules that were not checked. `looked_at` names the modules whose classes are known. `None`
@@ -85,13 +85,25 @@ fn reactions(files: &mut Files) {
             Some(OnExhausted::Mode(mode)) => Some((module.clone(), m.document, mode.clone())),
             _ => None,
         })
-        .filter(|(_, _, mode)| !names.contains(mode))
         .collect();
     for (module, document, mode) in wanted {
         let path = ["modules", &module, "restart", "on_exhausted", "mode"];
         let place = files.place(document, &path, Part::Value);
-        unknown_mode(files, &mode, &names, place);
+        if !names.contains(&mode) {
+            unknown_mode(files, &mode, &names, place);
+        } else if let Some((message, help)) = refuses_reactions(files, &mode) {
+            files.error(Diagnostic::error(message).at(place).help(help));
+        }
     }
+}
+
+/// Describes a mode to which no reaction may switch, with the remedy.
+pub(super) fn refuses_reactions(files: &Files, mode: &str) -> Option<(String, String)> {
+    let sources = files.modes.get(mode)?.spec.switched_by.as_ref()?;
+    (!sources.iter().any(|source| source == REACTION)).then(|| {
+        let text = format!("this reaction may not switch to mode `{mode}`: see its `switched_by`");
+        (text, format!("add `{REACTION}` to `switched_by` of mode `{mode}`"))
+    })
 }
 
 struct Check<'a> {

@@ -5,6 +5,7 @@
 use super::diagnostic::{Diagnostic, suggest};
 use super::files::{Files, Part};
 use super::model::OnLauncherLost;
+use super::modes::refuses_reactions;
 use super::model::{ComponentSpec, InputSpec, ModuleSpec, OutputSpec, RateSpec, Reaction};
 use super::resolved::{ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::units::Milliseconds;
@@ -76,6 +77,13 @@ fn reactions(module: &ModuleSpec) -> Vec<(Vec<&str>, &Reaction)> {
 /// rates without a valid range, and inputs that may hold more than the limit of their module.
 pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], modes: &[String]) {
     for (module, document, spec) in specs {
+        let refused: Vec<_> = reactions(spec)
+            .into_iter()
+            .filter_map(|(path, reaction)| {
+                let Reaction::Mode(mode) = reaction else { return None };
+                Some((path, refuses_reactions(files, mode)?))
+            })
+            .collect();
         let mut report = |path: &[&str], message: String, help: String| {
             let path: Vec<_> =
                 ["modules", module].into_iter().chain(path.iter().copied()).collect();
@@ -86,6 +94,9 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
             if let Some((message, help)) = unknown_mode(reaction, modes) {
                 report(&path, message, help);
             }
+        }
+        for (path, (message, help)) in refused {
+            report(&path, message, help);
         }
         for (name, c) in &spec.components {
             if c.on_overrun.is_some() && c.budget_ms.is_none() {

@@ -74,6 +74,18 @@ fn faults(
             faults.push((kind, Some(name)));
         }
     }
+    let mut topics: Vec<&str> = graph
+        .modules
+        .iter()
+        .flat_map(|m| m.publishes.iter().chain(&m.reads))
+        .map(String::as_str)
+        .collect();
+    topics.sort_unstable();
+    topics.dedup();
+    if let Some(topic) = arguments.watch.iter().find(|t| !topics.contains(&t.as_str())) {
+        let topics = topics.join(", ");
+        return Err(format!("graph '{}' has no topic '{topic}'; it has: {topics}", graph.name));
+    }
     faults.extend(arguments.directory.then_some((FaultKind::Directory, None)));
     faults.extend(arguments.suspend.then_some((FaultKind::Suspend, None)));
     faults.extend(arguments.launcher.then_some((FaultKind::Launcher, None)));

@@ -106,6 +106,14 @@ fn a_fault_that_the_graph_cannot_get_is_refused_with_those_that_it_can() {
 }
 
 #[test]
+fn a_topic_to_watch_that_the_graph_does_not_have_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, _, error) = chaos(dir.path(), &["--stop", "source", "--watch", "nix"]);
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("has no topic 'nix'; it has: "), "{error}");
+}
+
+#[test]
 fn ctrl_c_ends_the_run_in_order_and_what_was_done_is_stored() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = command(dir.path(), &["--kill", "rest", "--pause", "3600"]);
