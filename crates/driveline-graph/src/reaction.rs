@@ -5,8 +5,8 @@
 use super::diagnostic::{Diagnostic, suggest};
 use super::files::{Files, Part};
 use super::model::OnLauncherLost;
-use super::modes::refuses_reactions;
 use super::model::{ComponentSpec, InputSpec, ModuleSpec, OutputSpec, RateSpec, Reaction};
+use super::modes::refuses_reactions;
 use super::resolved::{ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::units::Milliseconds;
 use std::time::Duration;

@@ -75,6 +75,7 @@ def switch_by_command(tool):
     assert json.loads(tool.command("mode", "--json"))["current"] == "manual"
     tool.wait_for_speed(2)
     tool.command("mode", "autonomous")
+    assert "was already in mode 'autonomous'" in tool.command("mode", "autonomous")
     tool.wait_for_speed(8)
     tool.command("mode", "manual")
     tool.command("mode", "autonomous")

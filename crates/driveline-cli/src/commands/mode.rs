@@ -114,12 +114,22 @@ fn switch(found: &Found, mode: &str, timeout: Duration, screen: &Screen) -> u8 {
         }
     };
     match wait(&found.socket, &asked, mode, timeout) {
+        Ok(Ending::Entered(last)) if !screen.json && was_last(run, &last) => {
+            screen.print(&format!("{} was already in mode '{}'\n", called(run), cut(mode, NAME)));
+            exit::DONE
+        }
         Ok(ending) => print(run, mode, &ending, screen),
         Err(text) => {
             screen.error(format!("{}: {}", called(run), cut(&text, LINE)));
             exit::FAILED
         }
     }
+}
+
+/// Returns true if this switch was the last one before the request, which then switched nothing.
+fn was_last(before: &RunStatus, last: &LastSwitch) -> bool {
+    let known = before.mode.as_ref().and_then(|mode| mode.last_switch.as_ref());
+    known.is_some_and(|known| known.number == last.number)
 }
 
 /// Waits for the end of the switch that the run's answer names.
