@@ -55,10 +55,11 @@ fn a_graph_without_modes_has_none() {
 fn reactions_lead_only_to_modes_that_accept_them() {
     for (sources, found) in [("command", 2), ("command, reaction", 0)] {
         let modes = format!(
-            "modes:\n  drive: {{ active: [lane] }}\n  stop: {{ active: [], switched_by: [{sources}] }}\n"
+            "modes:\n  drive: {{ active: [lane] }}\n  \
+             stop: {{ active: [], switched_by: [{sources}] }}\n"
         );
-        let keys = "  sensing:\n    restart: { policy: on_failure, on_exhausted: { mode: stop } }\n    \
-                    on_hang: { mode: stop }\n";
+        let keys = "  sensing:\n    restart: { policy: on_failure, on_exhausted: { mode: stop } }\n\
+                    \x20   on_hang: { mode: stop }\n";
         let text = format!("{SOUND}{modes}").replacen("  sensing:\n", keys, 1);
         let loaded = graph(&text);
         let shown = loaded.diagnostics.render(Colour::No);
