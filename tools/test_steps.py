@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of `make test`, `make test-gateways` and `make measure`, which `run_tests.py` runs.
 
-A landing needs the steps of the suites "test" and "gateways": their verdict does not depend on how
-fast the machine is. Steps of the suite "measured" are run on purpose, in several rounds, before a
-release. The field `why` of such a step gives the reason why it is a measurement.
+A merge into main needs the steps of the suites "test" and "gateways": their verdict does not depend
+on how fast the machine is. Steps of the suite "measured" are run on purpose, in several rounds,
+before a release. The field `why` of such a step gives the reason why it is a measurement.
 """
 
 import os
@@ -52,7 +52,7 @@ class Step:
     beside: bool = False
     # Target of make that runs it: "test", "gateways" for test-gateways, "measured" for measure.
     suite: str = "test"
-    # Reason why a measured step is not part of a landing.
+    # Reason why a measured step is not gating.
     why: str = ""
     # Each command makes what the next one needs: a failed command ends the step.
     builds: bool = False
