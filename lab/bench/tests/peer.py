@@ -16,6 +16,7 @@ Its variants test that the runner reports faults of peers:
   confirmed     has a latency tool with a correct result
   contradicted  has a latency tool with a wrong result
   loopback      sends UDP datagrams over the loopback interface
+  large         as loopback; each process holds 256 MiB of memory
   shared        has its sockets in /dev/shm
 """
 
@@ -64,6 +65,7 @@ def describe():
             variant("confirmed", own_tool="perf", keeper=True),
             variant("contradicted", own_tool="perf", tuning=True),
             variant("loopback", tuning=True, max_size=32768),
+            variant("large", max_size=32768),
             variant("shared", tuning=True, needs_pod=True),
         ],
     }
@@ -76,7 +78,9 @@ def emit(event, **more):
 class Link:
     def __init__(self, job):
         self.job, self.variant = job, job["system"].split("/")[1]
-        self.is_udp = self.variant == "loopback"
+        self.is_udp = self.variant in ("loopback", "large")
+        # Filled, so that it is resident.
+        self.held = b"\xff" * (256 << 20) if self.variant == "large" else b""
         family = socket.AF_INET if self.is_udp else socket.AF_UNIX
         self.socket = socket.socket(family, socket.SOCK_DGRAM)
         self.next = self.expected = 1
