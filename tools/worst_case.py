@@ -7,6 +7,7 @@ Compares the floor, Driveline and iceoryx2, plain and with FIFO priority and loc
 Usage: worst_case.py                 takes ten minutes a cell, about an hour
        worst_case.py --quick         takes seconds, for function only
        worst_case.py --system NAME   only the floor and this system; repeat it for several
+       worst_case.py --resume        continue a measurement that was interrupted
        worst_case.py --driveline PATH --out DIRECTORY
 
 Runs lab/benchmarks/worst-case.yaml next to `stress-ng`, and prints p99.9 (with its ratio to the
@@ -124,6 +125,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="seconds, for function only")
+    parser.add_argument("--resume", action="store_true", help="continue the measurement in --out")
     parser.add_argument("--system", action="append", help="only the floor and this system")
     parser.add_argument("--driveline", type=Path, default=ROOT / "build/bin/driveline")
     parser.add_argument("--out", type=Path, default=ROOT / "build/worst-case")
@@ -132,20 +134,16 @@ def main():
     if reason := missing(o.driveline, systems):
         print(f"worst_case.py: {reason}", file=sys.stderr)
         return 2
-    shutil.rmtree(o.out, ignore_errors=True)
-    command = [
-        str(o.driveline),
-        "bench",
-        "run",
-        str(SCENARIO),
-        "--out",
-        str(o.out),
-        "--systems",
-        ",".join(systems),
-    ]
+    command = [str(o.driveline), "bench", "run"]
+    if o.resume:
+        command += ["--resume", str(o.out)]
+    else:
+        shutil.rmtree(o.out, ignore_errors=True)
+        command += [str(SCENARIO), "--out", str(o.out), "--systems", ",".join(systems)]
+        command += ["--quick"] if o.quick else []
     load = subprocess.Popen(load_command(os.cpu_count() or 1), start_new_session=True)
     try:
-        measured = subprocess.run(command + (["--quick"] if o.quick else [])).returncode
+        measured = subprocess.run(command).returncode
         loaded = load.poll() is None
     finally:
         end(load)
