@@ -13,11 +13,12 @@ Usage: worst_case.py                 takes ten minutes a cell, about an hour
 Runs lab/benchmarks/worst-case.yaml next to `stress-ng`, and prints p99.9 (with its ratio to the
 floor of the same priority), p99.99 and the maximum. Needs root, `make lab`, `make peers` for
 iceoryx2, and stress-ng.
-Exit codes: 0 measured, 1 a measurement failed, 2 something is missing.
+Exit codes: 0 measured, 1 a measurement failed or a setting was refused, 2 something is missing.
 """
 
 import argparse
 import csv
+import json
 import os
 import shutil
 import signal
@@ -120,6 +121,15 @@ def table(results):
     return "\n".join(lines)
 
 
+def not_applied(summary):
+    """Returns a line for each setting that the system refused in some runs of a case."""
+    lines = {}
+    for case in summary["experiments"][0]["cases"]:
+        for text in sorted({text for run in case["runs"] for text in run["unset"]}):
+            lines.setdefault(text, []).append(case["id"])
+    return [f"NOT APPLIED in {len(cases)} cases: {text}" for text, cases in lines.items()]
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -160,9 +170,11 @@ def main():
         return 1
     with results.open() as file:
         text = table(file)
+    refused = not_applied(json.loads((o.out / "summary.json").read_text()))
+    text = "\n".join([text, *refused])
     (o.out / "worst-case.md").write_text(text + "\n")
     print(text)
-    return 1 if measured else 0
+    return 1 if measured or refused else 0
 
 
 if __name__ == "__main__":

@@ -252,8 +252,8 @@ fn mode_table(s: &Summary) -> Option<String> {
         let failed: Vec<_> = m.failed.iter().map(|f| escape(f)).collect();
         let changes: Vec<_> = m.transitions.iter().map(change).collect();
         format!(
-            "<tr><td>{} s<th>{}<th>{}<th>{}<td>{took}<td class=l>{}<td class=l>{}<td \
-             class=l>{}</tr>",
+            "<tr><td>{} s<th>{}<th>{}<th>{}<td>{took}<td class=text>{}<td class=text>{}\
+             <td class=text>{}</tr>",
             significant(m.at_s),
             name(&m.from),
             escape(&m.requested),

@@ -32,6 +32,7 @@ Exit codes:
        - two components of a topic were never connected
        - a component that samples trigger was never called
        - a module was suspended (SIGSTOP) at the end
+       - work that remained at the end was cut off
        Inputs from outside (`external: true`) do not count, and neither does
        a run that Ctrl-C ended before a sample could arrive
   130  for `bench`: interrupted; results until then are reported

@@ -26,18 +26,29 @@ fn field(pid: u32, n: usize) -> Option<String> {
     stat.rsplit_once(") ")?.1.split(' ').nth(n).map(str::to_owned)
 }
 
-/// Describes how to end a process of a run.
-pub(crate) fn how_to_end(pid: u32) -> String {
-    let launcher = parent(pid).filter(|p| name(*p).is_some_and(|n| n == "driveline"));
-    match launcher {
-        Some(launcher) => format!(
-            "it belongs to the run of process {launcher}: end that with Ctrl-C or `kill {launcher}`"
-        ),
-        None => format!(
-            "it is not supervised any more: end it with `kill {pid}`, or `kill -KILL {pid}` if \
-             that does not help"
-        ),
+/// Returns the launcher that started a module, if it still runs.
+pub(crate) fn launcher(module: u32) -> Option<u32> {
+    parent(module).filter(|p| name(*p).is_some_and(|n| n == "driveline"))
+}
+
+/// Describes how to end the processes of a run.
+pub(crate) fn how_to_end(modules: &[u32]) -> String {
+    let (it, belongs, is) = if modules.len() > 1 {
+        ("them", "they belong", "they are")
+    } else {
+        ("it", "it belongs", "it is")
+    };
+    if let Some(launcher) = modules.iter().find_map(|pid| launcher(*pid)) {
+        return format!(
+            "{belongs} to the run of process {launcher}: end that with Ctrl-C or `kill {launcher}`"
+        );
     }
+    let pids: Vec<_> = modules.iter().map(u32::to_string).collect();
+    let pids = pids.join(" ");
+    format!(
+        "{is} not supervised any more: end {it} with `kill {pids}`, or `kill -KILL {pids}` if \
+         that does not help"
+    )
 }
 
 /// Returns the processor time of a process and its threads so far, in clock ticks of 10 ms.

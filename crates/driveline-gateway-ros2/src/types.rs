@@ -274,7 +274,8 @@ impl Types {
         match Kind::of_ros(&ros).filter(|_| form == Form::Converted) {
             Some(kind) => Ok(Crossing::converted(kind, ros, &self.known)),
             None => {
-                // Types that are in no package have built-in definitions.
+                // A type that is in no package is taken from the built-in definitions, if they
+                // have it.
                 if self.packages.has(&ros) || self.known.message(&ros).is_none() {
                     let schema = self.packages.message(&ros)?;
                     return Crossing::of_cdr(&schema);

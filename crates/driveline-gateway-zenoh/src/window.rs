@@ -10,13 +10,15 @@ use std::time::Duration;
 /// Maximum number of samples in flight.
 pub const MAX_IN_FLIGHT: usize = 32;
 /// Size of the window, as the time in which the link carries it. With a full window, no further
-/// sample is sent. A sample longer than the window is sent alone or last. The kernel buffers about
-/// as much; more would only wait in Zenoh.
+/// sample is sent. A sample longer than the window may follow others in flight, but no other sample
+/// is sent until it is acknowledged. The kernel buffers about as much; more would only wait in
+/// Zenoh.
 const WINDOW_US: u64 = 5_000;
 /// Bounds of the window. Before a slow link, at least one batch of Zenoh and the kernel's send
 /// buffer are queued, so a smaller window would gain nothing. The upper bound limits memory.
 const WINDOW_BYTES: [usize; 2] = [32 * 1024, 1 << 20];
-/// Maximum number of bytes that any sender has in flight before its last sample.
+/// Upper bound of the window in bytes: a sender sends a further sample, of any length, only while
+/// fewer bytes are in flight.
 pub const MAX_WINDOW_BYTES: usize = WINDOW_BYTES[1];
 /// Time-out of an acknowledgement, from the end of the hand-over of the sample to Zenoh. On a slow
 /// link, the hand-over takes as long as the transmission.
@@ -69,8 +71,8 @@ pub struct WindowCounters {
     pub nonsense: u64,
 }
 
-/// Returns the number of bytes that may be in flight before the last sample, on a link of this
-/// bandwidth in Mbit/s.
+/// Returns the size of the window in bytes on a link of this bandwidth in Mbit/s: a further sample
+/// is sent only while fewer bytes are in flight.
 #[must_use]
 pub fn bytes_in_flight(mbit: u32) -> usize {
     let [least, most] = WINDOW_BYTES;
@@ -94,7 +96,7 @@ pub struct Window {
     /// not have a remote publisher for it yet.
     alone: bool,
     rewind: Option<Rewind>,
-    /// Time of the last rewind. Answers to earlier samples are ignored.
+    /// Time of the last rewind. Answers to samples sent before it cause no other rewind.
     went_back: MonotonicNs,
     /// Number of rewinds since the last acknowledgement.
     stuck: u32,

@@ -63,7 +63,7 @@ pub struct NetworkSpec {
     /// Endpoints of other gateways or routers to connect to; tried until they are there.
     pub connect: Vec<String>,
     /// Bandwidth of the slowest link to another host, in Mbit/s. The kernel and Zenoh buffer about
-    /// 5 ms of it (at least 64 KiB), which a small sample waits for behind a large one. A value
+    /// 5 ms of it (at least 80 KiB), which a small sample waits for behind a large one. A value
     /// below the link's makes large samples slow on links with packet loss or long round trips.
     /// Default: 100.
     #[schemars(range(min = 1, max = 400_000))]

@@ -64,8 +64,8 @@ pub struct GraphFile {
     #[serde(default)]
     pub on_launcher_lost: Option<OnLauncherLost>,
     /// Topic on which the launcher publishes the health of the run, as `driveline.msgs.RunHealth`,
-    /// once a second and when a module changes its state. Declare it under `topics` with
-    /// `external: true` and `reach: host` or `network`. Default: none.
+    /// once a second and when the state of a module, the phase or the mode changes. Declare it
+    /// under `topics` with `external: true` and `reach: host` or `network`. Default: none.
     #[serde(default)]
     pub health_topic: Option<String>,
     /// Topics that need more than the defaults. Topics that are only named by components exist
@@ -159,8 +159,8 @@ pub struct ModuleSpec {
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts this one as well.
     pub restart_with: Vec<String>,
-    /// Image of the module's container. Default: one that is made from its libraries. This key and
-    /// those below are for runs in containers.
+    /// Image of the module's container. Default: one that is made from its libraries. The keys
+    /// `image`, `user`, `cpus`, `memory`, `devices` and `mounts` are for runs in containers.
     pub image: Option<String>,
     /// User id of the module in its container. Default: that of the launcher, or 65532 if that is
     /// root.

@@ -29,7 +29,7 @@ pub(super) fn check(
     modules: &[ResolvedModule],
     looked_at: Option<&[String]>,
 ) -> Option<ResolvedModes> {
-    reactions(files);
+    reactions(files, modules);
     let names: Vec<String> = files.modes.keys().cloned().collect();
     let initial = initial(files, &names);
     if names.is_empty() {
@@ -75,8 +75,9 @@ fn unknown_mode(files: &mut Files, wanted: &str, names: &[String], place: Place)
     files.error(Diagnostic::error(format!("there is no mode `{wanted}`")).at(place).help(help));
 }
 
-/// Reports reactions of modules that lead to modes which do not exist.
-fn reactions(files: &mut Files) {
+/// Checks `on_exhausted` of each module: reports a mode that does not exist, that does not accept
+/// reactions, or that cannot be entered while the module is down.
+fn reactions(files: &mut Files, modules: &[ResolvedModule]) {
     let names: Vec<String> = files.modes.keys().cloned().collect();
     let wanted: Vec<_> = files
         .modules
@@ -91,10 +92,60 @@ fn reactions(files: &mut Files) {
         let place = files.place(document, &path, Part::Value);
         if !names.contains(&mode) {
             unknown_mode(files, &mode, &names, place);
-        } else if let Some((message, help)) = refuses_reactions(files, &mode) {
+        } else if let Some((message, help)) =
+            refuses_reactions(files, &mode).or_else(|| without(files, &module, modules, &mode))
+        {
             files.error(Diagnostic::error(message).at(place).help(help));
         }
     }
+}
+
+/// Describes why neither a mode nor one of its `fallback` can be entered while a module is down,
+/// with the remedy.
+fn without(
+    files: &Files,
+    module: &str,
+    modules: &[ResolvedModule],
+    mode: &str,
+) -> Option<(String, String)> {
+    let down = modules.iter().find(|m| m.name.as_str() == module)?;
+    let outside = |topic: &str| files.topics.get(topic).is_some_and(|t| t.spec.external);
+    let need = |mode: &str| need(&files.modes.get(mode)?.spec, down, modules, &outside);
+    let why = need(mode)?;
+    let fallback = &files.modes.get(mode)?.spec.fallback;
+    fallback.iter().all(|other| need(other).is_some()).then(|| {
+        (
+            format!("mode `{mode}` cannot be entered while `{module}` is down: {why}"),
+            "name a mode that does not need this module".to_owned(),
+        )
+    })
+}
+
+/// Describes why a mode can be entered only while a module is ready; `None` if it does not need it.
+/// `outside` returns true for a topic that may have publishers outside the graph.
+fn need(
+    spec: &ModeSpec,
+    down: &ResolvedModule,
+    modules: &[ResolvedModule],
+    outside: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let active = |c: &ResolvedComponent| spec.active.iter().any(|a| a == c.name.as_str());
+    if let Some(component) = down.components.iter().find(|c| active(c)) {
+        return Some(format!("`{}` is active in it", component.name));
+    }
+    if spec.entry.ready.iter().any(|m| m == down.name.as_str()) {
+        return Some("its `entry` needs this module".to_owned());
+    }
+    let publishes = |m: &ResolvedModule, topic: &str| {
+        m.components.iter().flat_map(|c| &c.outputs).any(|o| o.topic.as_str() == topic)
+    };
+    let mut topics = spec.entry.rates.keys().chain(spec.entry.ages.keys());
+    let topic = topics.find(|topic| {
+        publishes(down, topic)
+            && !outside(topic)
+            && !modules.iter().any(|m| m.name != down.name && publishes(m, topic))
+    })?;
+    Some(format!("its `entry` needs `{topic}`, which only this module publishes"))
 }
 
 /// Describes a mode to which no reaction may switch, with the remedy.

@@ -70,6 +70,33 @@ fn reactions_lead_only_to_modes_that_accept_them() {
 }
 
 #[test]
+fn a_module_that_stays_down_leads_to_a_mode_that_can_be_entered_without_it() {
+    let found = |stop: &str| {
+        let modes = format!(
+            "modes:\n  drive: {{ active: [lane] }}\n  limp: {{ active: [camera] }}\n  \
+             halt: {{ active: [] }}\n  stop: {{ {stop} }}\n"
+        );
+        let keys =
+            "  sensing:\n    restart: { policy: on_failure, on_exhausted: { mode: stop } }\n";
+        let loaded = graph(&format!("{SOUND}{modes}").replacen("  sensing:\n", keys, 1));
+        loaded.diagnostics.render(Colour::No)
+    };
+    let cannot = "mode `stop` cannot be entered while `sensing` is down: ";
+    for (stop, why) in [
+        ("active: [camera]", "`camera` is active in it"),
+        ("entry: { ready: [sensing] }", "its `entry` needs this module"),
+        ("entry: { ages: { camera/image: 100 } }", "its `entry` needs `camera/image`, which only"),
+        ("active: [camera], fallback: [limp]", "`camera` is active in it"),
+    ] {
+        let shown = found(stop);
+        assert!(shown.contains(&format!("{cannot}{why}")), "{stop}: {shown}");
+    }
+    for stop in ["entry: { ages: { lanes: 100 } }", "active: [camera], fallback: [limp, halt]"] {
+        assert_eq!(found(stop), "", "{stop}");
+    }
+}
+
+#[test]
 fn references_are_checked() {
     finds(
         &with_modes(

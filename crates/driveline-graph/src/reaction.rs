@@ -5,7 +5,9 @@
 use super::diagnostic::{Diagnostic, suggest};
 use super::files::{Files, Part};
 use super::model::OnLauncherLost;
-use super::model::{ComponentSpec, InputSpec, ModuleSpec, OutputSpec, RateSpec, Reaction};
+use super::model::{
+    ComponentSpec, InputSpec, LimitsSpec, ModuleSpec, OutputSpec, RateSpec, Reaction,
+};
 use super::modes::refuses_reactions;
 use super::resolved::{ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::units::Milliseconds;
@@ -97,6 +99,13 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
         }
         for (path, (message, help)) in refused {
             report(&path, message, help);
+        }
+        if spec.on_limit.is_some() && spec.limits == LimitsSpec::default() {
+            report(
+                &["on_limit"],
+                format!("`{module}` has a reaction and no `limits` that could be exceeded"),
+                "add `limits: {memory: …}`, or remove `on_limit`".into(),
+            );
         }
         for (name, c) in &spec.components {
             if c.on_overrun.is_some() && c.budget_ms.is_none() {

@@ -144,11 +144,11 @@ impl<'a> Checker<'a> {
             return self.wrong_type(node, &expected, key);
         }
         if let Some(constant) = schema["const"].as_str() {
-            return self.text_choice(node, &[constant], key);
+            return self.text_choice(node, &[constant], &[], key);
         }
         if let Some(values) = schema["enum"].as_array() {
             let values: Vec<&str> = values.iter().filter_map(Json::as_str).collect();
-            return self.text_choice(node, &values, key);
+            return self.text_choice(node, &values, &[], key);
         }
         match &node.value {
             Value::Map(_) => self.map(node, schema, key),
@@ -198,7 +198,9 @@ impl<'a> Checker<'a> {
                 }
                 self.wrong_type(node, &expected, key);
             }
-            (Value::Text(_), _) if !constants.is_empty() => self.text_choice(node, &constants, key),
+            (Value::Text(_), _) if !constants.is_empty() => {
+                self.text_choice(node, &constants, &mappings(&branches), key);
+            }
             (Value::Map(_), [_, _, ..]) => self.tagged(node, &fitting, key),
             (_, [first, ..]) => self.node(node, first, key),
         }
@@ -226,7 +228,7 @@ impl<'a> Checker<'a> {
             Some(branch) => self.map(node, branch, key),
             None => {
                 self.path.push(tag.to_owned());
-                self.text_choice(&entry.value, &values, entry.key_span);
+                self.text_choice(&entry.value, &values, &[], entry.key_span);
                 self.path.pop();
             }
         }
@@ -442,11 +444,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn text_choice(&mut self, node: &Node, values: &[&str], key: Span) {
+    /// Checks a text that must be one of `values`. `mappings`: mappings that are possible instead.
+    fn text_choice(&mut self, node: &Node, values: &[&str], mappings: &[String], key: Span) {
         match &node.value {
             Value::Text(t) if values.contains(&t.as_str()) => {}
             Value::Text(t) => {
-                let help = suggest(t, "possible values", values.iter().copied());
+                let all = values.iter().copied().chain(mappings.iter().map(String::as_str));
+                let help = suggest(t, "possible values", all);
                 self.report(
                     node.span,
                     format!("{} cannot be `{}`", self.name(), shorten(t)),
@@ -569,6 +573,18 @@ fn constants(schema: &Json) -> Vec<&str> {
     let listed = schema["enum"].as_array().into_iter().flatten().filter_map(Json::as_str);
     let nested = schema["oneOf"].as_array().into_iter().flatten().flat_map(constants);
     one.chain(listed).chain(nested).collect()
+}
+
+/// Returns the mappings with a single key among the branches, as they are written.
+fn mappings(branches: &[&Json]) -> Vec<String> {
+    let nested = |b: &Json| -> Vec<String> {
+        mappings(&b["oneOf"].as_array().into_iter().flatten().collect::<Vec<_>>())
+    };
+    let own = |b: &Json| match b["properties"].as_object()?.iter().collect::<Vec<_>>()[..] {
+        [(key, value)] if value["type"] == "string" => Some(format!("{{ {key}: NAME }}")),
+        _ => None,
+    };
+    branches.iter().flat_map(|b| own(b).into_iter().chain(nested(b))).collect()
 }
 
 fn constants_for_people(schema: &Json) -> Option<String> {

@@ -54,6 +54,17 @@ fn a_limit_of_restarts_without_a_policy_restarts_on_failure() {
 }
 
 #[test]
+fn the_values_of_a_reaction_include_a_mode() {
+    finds(
+        &supervised("    restart: {on_exhausted: end}\n", "    on_hang: continue\n"),
+        &[
+            (9, "`on_exhausted` cannot be `end`", "`stop`, `continue_without`, `{ mode: NAME }`"),
+            (16, "`on_hang` cannot be `continue`", "`event`, `restart`, `stop`, `{ mode: NAME }`"),
+        ],
+    );
+}
+
+#[test]
 fn references_must_be_to_other_modules_and_dependencies_without_a_circle() {
     finds(
         &supervised("    depends_on: [sensing]\n", "    restart_with: [sensin]\n"),

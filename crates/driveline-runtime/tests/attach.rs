@@ -112,7 +112,7 @@ fn a_module_that_is_killed_and_started_again_comes_back_into_the_run() {
     let command = Mutex::new(others.command("contain", "two"));
     let on_event = move |event: &Event| match event {
         // As if an engine kills the container: its first process ends without a last record.
-        Event::Running => {
+        Event::Running { .. } => {
             kill_process(Pid::from_raw(second.cast_signed()).unwrap(), Signal::KILL).unwrap();
         }
         // Acts as the orchestrator, which starts the module again.
@@ -203,7 +203,7 @@ fn a_suspended_first_process_does_not_hold_up_the_end() {
     others.start("contain", "one");
     let second = others.start("contain", "two");
     let on_event = move |event: &Event| {
-        if matches!(event, Event::Running) {
+        if matches!(event, Event::Running { .. }) {
             kill_process(Pid::from_raw(second.cast_signed()).unwrap(), Signal::STOP).unwrap();
         }
     };

@@ -83,7 +83,7 @@ fn without_modules_gateways_run_alone_and_are_started_again() {
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);
     assert_eq!(seen.ended(), ["gateway-ros2", "gateway-ros2"]);
-    assert!(seen.events.contains(&Event::Running));
+    assert!(seen.events.contains(&Event::Running { down: vec![] }));
 }
 
 #[test]
@@ -94,5 +94,5 @@ fn one_that_cannot_start_ends_the_run_with_its_reason() {
     let End::Died(death) = outcome.end else { panic!("{:?}", outcome.end) };
     assert_eq!(death.module, "gateway");
     assert!(death.to_string().contains("the address is taken"), "{death}");
-    assert!(!seen.events.contains(&Event::Running));
+    assert!(!seen.events.contains(&Event::Running { down: vec![] }));
 }

@@ -207,7 +207,7 @@ fn a_module_that_stays_down_leads_to_the_declared_mode() {
         tool.signal("sensing", Signal::KILL);
         let m = settled(tool, "safe_stop");
         let cause = m.last_switch.unwrap().cause;
-        assert!(cause.starts_with("module 'sensing' stays down: "), "{cause}");
+        assert!(cause.starts_with("module 'sensing', which stays down: "), "{cause}");
     });
     assert_eq!(transitions(&seen), [("joystick", true), ("brake", true), ("joystick", false)]);
 }
@@ -419,5 +419,5 @@ fn a_module_killed_beyond_its_restarts_leads_to_the_declared_mode() {
             tool.signal("sensing", Signal::KILL);
         }
     });
-    assert!(cause.contains("'sensing' stays down: it was restarted 2 times"), "{cause}");
+    assert!(cause.contains("'sensing', which stays down: it was restarted 2 times"), "{cause}");
 }

@@ -151,6 +151,29 @@ fn a_restarted_module_whose_connection_does_not_come_back_is_named_with_the_reas
 }
 
 #[test]
+fn a_restarted_module_that_is_suspended_is_not_reported_as_not_connected() {
+    let mut f = Fixture::new(
+        "driveline: 1\nname: demo\ntopics:\n  number: {reach: host, max_payload: 8}\nmodules:\n  \
+         one:\n    restart: {policy: on_failure, backoff_ms: 1}\n    components:\n      counter: \
+         {library: lib, class: Counter, parameters: {limit: 0, period_ms: 5}, outputs: {count: \
+         number}}\n  two:\n    components:\n      printer: {library: lib, class: Printer, inputs: \
+         {count: number}}\n",
+    );
+    // The connections of a restarted module are checked at the next look, here that of the stop.
+    f.options.matched_within = Duration::ZERO;
+    let mut seen = Seen {
+        kill_at: Some("printer got 2"),
+        stop_at: Some("works again as process"),
+        stops: "one",
+        interrupt_at: Some("is suspended"),
+        ..Seen::default()
+    };
+    let outcome = f.run(&mut seen);
+    assert_eq!((outcome.end, outcome.suspended), (End::Interrupted, vec!["one".to_owned()]));
+    assert_eq!(outcome.unconnected, [], "{:?}", seen.events);
+}
+
+#[test]
 fn a_module_that_crashes_again_and_again_stays_down_after_its_limit() {
     let f = supervised(
         "abort_on: 3",
@@ -192,6 +215,9 @@ fn a_failed_start_can_be_continued_without_the_module() {
     let mut seen = Seen { interrupt_at: Some("other_printer got 3"), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.events);
+    let running = Event::Running { down: vec!["one".into()] };
+    assert_eq!(running.to_string(), "running without 'one', which stays down");
+    assert!(seen.events.contains(&running), "{:?}", seen.events);
     assert!(
         outcome.down[0].death.as_ref().is_some_and(|d| d.exit_code == Some(1)),
         "{:?}",

@@ -50,8 +50,8 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// Returns the publisher to read from, among those with unread samples that were not skipped.
-    /// `candidate` is called with indexes below `count`. Each publish time is read before `now`,
-    /// with which it is compared, is called.
+    /// `candidate` is called with indexes below `count` and reads a publish time; the clock `now`
+    /// is called after it if it returns a later time.
     pub(crate) fn choose(
         &mut self,
         want: Want,

@@ -145,8 +145,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Distance between two payloads in bytes: whole pages where a page is small against the
-    /// payload, else cache lines.
+    /// Distance between two payloads in bytes: whole pages from a payload of 4096 bytes, else whole
+    /// cache lines.
     pub(crate) fn stride(&self) -> usize {
         let len = (self.max_payload as usize).max(1);
         if len >= 4096 { len.next_multiple_of(4096) } else { len.next_multiple_of(64) }

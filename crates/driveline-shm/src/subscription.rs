@@ -24,8 +24,9 @@ use twox_hash::XxHash3_64;
 
 /// Reads samples of one topic from all matched publishers.
 ///
-/// It can be moved between threads; use it from one at a time. Taking makes no system call, takes
-/// no lock and does not allocate, except once after publishers have joined or left.
+/// It can be moved between threads; use it from one at a time. Taking makes no system call, except
+/// to wake a reliable publisher that waits for it; it takes no lock and does not allocate, except
+/// once after publishers have joined or left.
 pub struct Subscription {
     pub(crate) inlet: Arc<Inlet>,
     edges: Vec<Arc<Edge>>,

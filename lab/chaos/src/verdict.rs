@@ -13,8 +13,8 @@ use std::fmt;
 
 /// Maximum number of details that an invariant lists; all are counted.
 const MAX_DETAILS: usize = 20;
-/// Samples of an edge that may be published while it is not connected, each time its publisher's or
-/// reader's process ends or is stopped. Samples of the outage itself come on top.
+/// Allowance, in samples of an edge, for each end or stop of its publisher's or reader's process.
+/// It is added to the samples that the length of the outages explains.
 const PER_END: u64 = 8;
 /// Time in which an input need not be connected at the start and at the end of a run, both
 /// together, in seconds.

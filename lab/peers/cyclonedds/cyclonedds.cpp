@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eclipse Cyclone DDS over UDP on the loopback interface.
+// Eclipse Cyclone DDS over UDP, on the loopback interface or between two hosts.
 #include <dds/dds.h>
 #include <dds/version.h>
 

@@ -355,8 +355,9 @@ private:
     peers::Handler* handler_ = nullptr;
 };
 
-/// At a rate, a long callback blocks the receiving thread: samples wait in sockets, and are lost
-/// when the writer leaves.
+/// Returns true for a ping-pong. Only these use a listener: in a job with a rate, a long callback
+/// would block the receiving thread of Fast DDS; samples would wait in sockets, and be lost when
+/// the writer leaves.
 bool is_ping_pong(const Job& job) {
     return job.role == peers::Role::ping || job.role == peers::Role::echo;
 }

@@ -79,8 +79,8 @@ protected:
     /// Returns true if an arrived question or answer is to be dropped on purpose.
     bool loses() { return job_.lose_every > 0 && ++arrivals_ % job_.lose_every == 0; }
 
-    /// Copies the payload if the job counts copying as a part of receiving. The stamps exist only
-    /// for handled payloads.
+    /// Copies the payload if the job counts copying as a part of receiving. The stamps are 0 if the
+    /// job neither copies nor verifies payloads.
     Arrived arrive(std::span<const std::byte> payload) {
         Arrived a{payload, 0, 0, 0};
         if (!buffer_.empty() && payload.size() <= buffer_.size()) {
@@ -100,7 +100,7 @@ protected:
         if (source_) verdict_.check(a.payload, a.sequence);
     }
 
-    /// Leaves the processor time out if payloads are handled: it would include the wait for the
+    /// Leaves the processor time out if payloads are verified: it would include the wait for the
     /// other end's verification.
     void count_cpu(bool calls_back) {
         if (source_ || calls_back || round_ <= job_.warm_up) return;

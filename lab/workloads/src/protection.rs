@@ -277,7 +277,7 @@ impl Sink for Half {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Unmatched { edge } => self.invalid.push(edge.clone()),
-            Event::Running => self.window = Some(Window::after(self.warm_up, self.duration)),
+            Event::Running { .. } => self.window = Some(Window::after(self.warm_up, self.duration)),
             _ => {}
         }
     }

@@ -151,28 +151,40 @@ pub(super) struct Row {
     pub(super) end: String,
 }
 
-/// Returns horizontal stacked bars on one scale from zero. They are not a picture but lines of
-/// text, so that a narrow page can put the words above their bar instead of cutting them off.
-pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, name: &str) -> String {
+/// Returns horizontal stacked bars on one scale from zero. Bars longer than `most` are cut off, so
+/// that they do not make all others invisible. They are not a picture but lines of text, so that a
+/// narrow page can put the words above their bar instead of cutting them off.
+pub(super) fn stacked_rows(
+    rows: &[Row],
+    most: f64,
+    part_hint: fn(&str, f64) -> String,
+    name: &str,
+) -> String {
     // A negative part has no length; the figures show it.
-    let longest =
-        rows.iter().map(|r| r.parts.iter().map(|p| p.1.max(0.0)).sum::<f64>()).fold(0.0, f64::max);
+    let length = |r: &Row| r.parts.iter().map(|p| p.1.max(0.0)).sum::<f64>();
+    let longest = rows.iter().map(length).fold(0.0, f64::max).min(most);
     let scale = Scale::exactly(0.0, longest);
     let mut body = String::new();
     for row in rows {
         let strong = if row.emphasised { " strong" } else { "" };
-        let bar: String = row
-            .parts
-            .iter()
-            .map(|&(class, length)| (class, length, scale.place(length) * 100.0))
+        let mut left = 100.0;
+        let mut bar = String::new();
+        for &(class, length) in &row.parts {
+            let percent = (scale.place(length) * 100.0).min(left);
+            left -= percent;
             // Parts too thin to be seen would only displace the others.
-            .filter(|(.., percent)| *percent > 0.005)
-            .map(|(class, length, percent)| {
+            if percent > 0.005 {
                 let hint = escape(&part_hint(class, length));
-                format!(r#"<i class="{class}" style="width:{percent:.3}%" title="{hint}"></i>"#)
-            })
-            .collect();
-        let (label, end) = (escape(&row.label), escape(&row.end));
+                let _ = write!(
+                    bar,
+                    r#"<i class="{class}" style="width:{percent:.3}%" title="{hint}"></i>"#
+                );
+            }
+        }
+        let (label, mut end) = (escape(&row.label), escape(&row.end));
+        if length(row) > longest {
+            end.push_str(" (bar cut off)");
+        }
         let _ = write!(
             body,
             r#"<li class="row{strong}"><span class="what">{label}</span><span class="bar">{bar}</span><span class="end">{end}</span></li>"#
@@ -187,4 +199,26 @@ pub(super) fn legend<'a>(entries: impl Iterator<Item = (String, &'a str)>) -> St
         .map(|(class, name)| format!(r#"<li><i class="{class}"></i>{}</li>"#, escape(name)))
         .collect();
     format!(r#"<ul class="legend">{items}</ul>"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_extreme_bar_is_cut_off_and_the_others_stay_visible() {
+        let row = |length: f64| Row {
+            label: String::new(),
+            emphasised: false,
+            parts: vec![("communication", length / 4.0), ("idle", length * 3.0 / 4.0)],
+            end: format!("{length} us"),
+        };
+        let rows = [row(20.0), row(40.0), row(30.0), row(4e7)];
+        let page = stacked_rows(&rows, 80.0, |_, _| String::new(), "ages");
+        assert!(page.contains("width:12.500%") && page.contains("width:37.500%"), "{page}");
+        assert_eq!(page.matches("(bar cut off)").count(), 1, "{page}");
+        assert!(page.contains("40000000 us (bar cut off)"), "{page}");
+        let page = stacked_rows(&rows, f64::INFINITY, |_, _| String::new(), "ages");
+        assert!(!page.contains("cut off") && page.contains("width:75.000%"), "{page}");
+    }
 }

@@ -16,6 +16,8 @@ const MAX_HISTOGRAMS: usize = 12;
 /// Number of points of a curve, or of intervals in a timeline: more could not be distinguished.
 const RESOLUTION: usize = 300;
 const BINS_PER_DECADE: f64 = 12.0;
+/// Bars of ages are cut off at so many times the greatest median.
+const MOST_TIMES_MEDIAN: f64 = 10.0;
 
 const PARTS: [(&str, &str); 3] = [
     ("communication", "communication"),
@@ -49,11 +51,15 @@ pub(super) fn age_split(summary: &Summary) -> Option<String> {
     if rows.is_empty() {
         return None;
     }
+    // A p99 of seconds must not hide a median of milliseconds.
+    let middle = summary.end_to_end.iter().map(|e| e.p50.total_us()).fold(0.0, f64::max);
+    let most = if middle > 0.0 { MOST_TIMES_MEDIAN * middle } else { f64::INFINITY };
     let key = legend(PARTS.iter().map(|&(class, name)| (class.to_owned(), name)));
     let hint = |class: &str, length: f64| format!("{class}: {}", duration(length));
     Some(
         key + &stacked_rows(
             &rows,
+            most,
             hint,
             "Age of the sensor data, split into communication, computation and idle",
         ),

@@ -4,6 +4,7 @@
 
 use super::domains::DomainPlace;
 use super::survey::print_table;
+use super::without_launcher;
 use crate::arguments::{Health, Stop, WhichRun};
 use crate::exit;
 use crate::text::{count, cut};
@@ -257,7 +258,9 @@ pub(super) fn select(which: &WhichRun, patience: Duration) -> Result<Found, Miss
                 .as_deref()
                 .map_or_else(String::new, |name| format!(" '{}'", cut(name, NAME)));
             let there = match (known.is_empty(), silent.len()) {
-                (true, 0) => String::new(),
+                (true, 0) => directory.as_deref().map_or_else(String::new, |directory| {
+                    without_launcher::modules(directory, which.run.as_deref())
+                }),
                 (true, n) => format!("; {} there do not respond", count(n as u64, "run")),
                 (false, _) => format!("; there are: {}", known.join(", ")),
             };
@@ -360,7 +363,8 @@ fn print_run(run: &RunStatus, screen: &Screen) {
     for p in &run.processes {
         let name = cut(&p.name, NAME);
         if let Some(call) = &p.busy {
-            screen.print(&format!("'{name}' is busy: {} for more than 3 s\n", cut(call, LINE)));
+            let long = if p.state == ProcessState::Ready { " for more than 3 s" } else { "" };
+            screen.print(&format!("'{name}' is busy: {}{long}\n", cut(call, LINE)));
         }
         if let Some(fault) = &p.last_fault {
             screen.print(&format!(

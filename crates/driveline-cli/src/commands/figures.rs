@@ -188,7 +188,7 @@ fn stage(s: &StageSummary, summary: &Summary) -> Row {
     vec![
         s.stage.clone(),
         s.runs.to_string(),
-        s.failed.to_string(),
+        s.failed.saturating_add(s.failed_events).to_string(),
         t50,
         t99,
         p50,

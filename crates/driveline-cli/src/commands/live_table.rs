@@ -14,7 +14,7 @@ use std::time::Duration;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Label of the live table.
 const MEANS: &str = "LAST 5 s, MEANS";
-/// Number of components that a line names if the graph has more.
+/// Number of components that a line names if the graph has more than `MANY`.
 pub(super) const MAX_NAMED: usize = 5;
 /// Factor of a change: a component has changed if its rate or its processing time in the window is
 /// at least this many times the value before the window, or at most the inverse of it.

@@ -30,3 +30,4 @@ mod rights;
 pub(crate) mod run;
 pub(crate) mod services;
 mod survey;
+mod without_launcher;

@@ -416,10 +416,10 @@ fn another_domain(directory: bool) -> String {
 
 /// Returns the reason why a run cannot begin while modules of an earlier one live.
 fn runs_already(alive: &[(String, u32)], directory: bool) -> Option<String> {
-    let (_, first) = alive.first()?;
-    let how = process::how_to_end(*first);
-    let another = another_domain(directory);
+    let pids: Vec<u32> = alive.iter().map(|(_, pid)| *pid).collect();
+    let (how, another) = (process::how_to_end(&pids), another_domain(directory));
     Some(match alive {
+        [] => return None,
         [(module, pid)] => {
             format!(
                 "module '{module}' of this graph runs already (process {pid}); {how}, or {another}"
@@ -428,11 +428,7 @@ fn runs_already(alive: &[(String, u32)], directory: bool) -> Option<String> {
         several => {
             let all: Vec<_> =
                 several.iter().map(|(module, pid)| format!("'{module}' (process {pid})")).collect();
-            format!(
-                "modules of this graph run already: {}; `driveline stop` ends a run, and where its \
-                 launcher is gone: {how}, or {another}",
-                all.join(", ")
-            )
+            format!("modules of this graph run already: {}; {how}, or {another}", all.join(", "))
         }
     })
 }
@@ -751,7 +747,7 @@ impl Sink for Show<'_> {
 
     fn event(&mut self, event: &Event) {
         match event {
-            Event::Running => self.running = Some(Instant::now()),
+            Event::Running { .. } => self.running = Some(Instant::now()),
             Event::Spawned { module, pid } => {
                 self.cpu.started(module, *pid);
                 self.collector.process_started(self.hung.components(module), MonotonicNs::now())
@@ -852,7 +848,10 @@ mod tests {
             "{text}"
         );
         let text = runs_already(&[("lane".into(), pid), ("track".into(), 2)], true).unwrap();
-        let all = format!("run already: 'lane' (process {pid}), 'track' (process 2); ");
+        let all = format!(
+            "run already: 'lane' (process {pid}), 'track' (process 2); they are not supervised \
+             any more: end them with `kill {pid} 2`, or `kill -KILL {pid} 2` if"
+        );
         assert!(text.contains(&all) && text.contains("DRIVELINE_DOMAIN_DIR"), "{text}");
     }
 }

@@ -150,6 +150,15 @@ modes:
         code == 1 && err.contains("modules of this graph run already: 'source' (process "),
         "{err}"
     );
+    let pids: Vec<_> = modules.iter().map(|m| m.as_raw_nonzero().to_string()).collect();
+    let mut ends = [pids.join(" "), pids.iter().rev().cloned().collect::<Vec<_>>().join(" ")];
+    ends.iter_mut().for_each(|pids| *pids = format!("end them with `kill {pids}`, or"));
+    for ask in ["status", "health", "stop"] {
+        let (code, _, err) = f.run(&[ask]);
+        let alone = "these modules continue without their launcher, which has ended: ";
+        let named = ends.iter().any(|end| err.contains(end));
+        assert!(code == 1 && err.contains(alone) && named, "{ask}: {err}");
+    }
     for module in &modules {
         kill_process(*module, Signal::TERM).unwrap();
     }

@@ -88,8 +88,8 @@ impl Sources {
         self.subscriptions.iter().for_each(|subscription| set.set_muted(subscription, muted));
     }
 
-    /// Takes the next sample, one class after the other. Returns an error if only samples that are
-    /// still held could be taken.
+    /// Takes the next sample, one class after the other. Returns an error if samples are unread,
+    /// but each class that has some still holds its previous sample.
     pub(super) fn take_next(&mut self) -> Result<Option<Sample>, TakeError> {
         let mut held = None;
         for _ in 0..self.subscriptions.len() {

@@ -2,7 +2,7 @@
 """Stands in for a ROS 2 node with rmw_cyclonedds: Python's cyclonedds with the types of ROS 2.
 
   peer.py pub TOPIC string|image SIZE COUNT PERIOD_US QOS   like peer.c
-  peer.py sub TOPIC string|image QOS                        like peer.c
+  peer.py sub TOPIC string|image QOS                        like peer.c, without the stamp
   peer.py echo FROM TO TYPE                                 decodes samples, encodes them again and
                                                             publishes them; TYPE: cloud, imu,
                                                             radar or detections

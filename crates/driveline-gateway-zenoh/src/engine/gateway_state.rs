@@ -28,7 +28,7 @@ pub(super) struct GatewayState {
     pub(super) questions: Questions,
     /// Samples that routes are handing to Zenoh, by the start number of the receiving gateway.
     pub(super) under_way: InFlight<u64>,
-    /// Bytes that a route may have in flight before its last sample.
+    /// Size of a route's window: a further sample is sent only while fewer bytes are in flight.
     pub(super) window_bytes: usize,
 }
 

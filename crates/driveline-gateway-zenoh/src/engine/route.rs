@@ -147,7 +147,7 @@ pub(super) struct RouteParts {
     pub(super) offered: QosMark,
     /// QoS with which they are read.
     pub(super) mark: QosMark,
-    /// Maximum number of bytes in flight before the last sample.
+    /// Size of the window: a further sample is sent only while fewer bytes are in flight.
     pub(super) window_bytes: usize,
     pub(super) clock: Arc<Mutex<ClockEstimate>>,
     pub(super) questions: Questions,
@@ -565,7 +565,8 @@ impl Sender {
             .congestion_control(CongestionControl::Drop)
             .priority(priority);
         let put = put.express(true).allowed_destination(Locality::Remote);
-        // No sample is handed over when the gateway ends. This thread is notified of the end, too.
+        // `None`: the session is being closed, and the sample was not handed over. It does not
+        // count as `not_sent`, because this thread is about to end, too.
         if self
             .under_way
             .during(self.to.incarnation(), || put.wait())

@@ -203,8 +203,8 @@ impl<'a> Decoder<'a> {
         let fits = |n: u32| u64::from(n).saturating_mul(min_len) <= left as u64;
         if !fits(declared) {
             let swapped = declared.swap_bytes();
-            // A wrong byte order is reported only if the swapped length fits, because usual lengths
-            // are small. A large length may fit by accident; that proves nothing.
+            // Usual lengths are small, so if the swapped length fits, the byte order is the likely
+            // cause.
             let fault = if fits(swapped) {
                 Fault::ByteOrder { declared, swapped }
             } else {

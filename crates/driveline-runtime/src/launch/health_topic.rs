@@ -126,7 +126,7 @@ fn length(message: &proto::RunHealth) -> usize {
 }
 
 /// Shortens the message to the payload of the topic: first the ends of topics are left out, then
-/// components.
+/// components and executors.
 fn fitting(mut message: proto::RunHealth, max_payload: usize) -> proto::RunHealth {
     let is_longer = |m: &proto::RunHealth| length(m) > max_payload;
     if is_longer(&message) {

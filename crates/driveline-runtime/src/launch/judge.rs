@@ -15,8 +15,8 @@ use std::time::Duration;
 pub(super) const AGAIN: Duration = Duration::from_secs(10);
 /// Minimum time over which a rate is measured.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Minimum number of samples in that time at the declared rate. One sample more or less then
-/// changes the measured rate by 5 %.
+/// Minimum length of the same window in samples at the declared rate: below 20 Hz, the window is
+/// longer than `WINDOW`. One sample more or less then changes the measured rate by 5 %.
 const WINDOW_SAMPLES: f64 = 20.0;
 
 /// Violation of a declared limit by a module.
@@ -155,7 +155,7 @@ struct CallState {
     lasts: Duration,
     /// The hang of this call was reported.
     hang_reported: bool,
-    /// This call was reported as an overrun before it ended.
+    /// This call was counted as an overrun before it ended.
     early: bool,
 }
 

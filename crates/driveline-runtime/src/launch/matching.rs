@@ -3,7 +3,7 @@
 
 use driveline::Reach;
 use driveline_graph::ResolvedGraph;
-use driveline_shm::ParticipantInfo;
+use driveline_shm::{ParticipantInfo, Survey};
 use driveline_types::PayloadKind;
 use std::fmt;
 use std::path::Path;
@@ -52,7 +52,12 @@ pub(super) fn unmatched(
     here: impl Fn(&str) -> bool,
     domain_dir: &Path,
 ) -> Vec<Unconnected> {
-    missing(wanted(graph, here), domain_dir)
+    missing(wanted(graph, here), &survey(domain_dir), domain_dir)
+}
+
+/// Queries the processes of the domain. Blocks until all have responded, at most for [`ASK`].
+pub(super) fn survey(domain_dir: &Path) -> Survey {
+    driveline_shm::survey(domain_dir, ASK).unwrap_or_default()
 }
 
 /// Returns the connections of a restarted module with modules that run `here`.
@@ -61,18 +66,22 @@ pub(super) fn of_module(
     module: &str,
     here: impl Fn(&str) -> bool,
 ) -> Vec<Unconnected> {
-    let own = graph.components().filter(|(m, _)| m.name.as_str() == module);
-    let names: Vec<&str> = own.map(|(_, c)| c.name.as_str()).collect();
     let mut edges = wanted(graph, here);
-    edges.retain(|e| [&e.publisher, &e.subscription].iter().any(|n| names.contains(&n.as_str())));
+    edges.retain(|e| involves(e, graph, module));
     edges.iter_mut().for_each(|e| e.since_restart = true);
     edges
+}
+
+/// Returns true if the publisher or the subscription is of the module.
+pub(super) fn involves(edge: &Unconnected, graph: &ResolvedGraph, module: &str) -> bool {
+    let mut own = graph.components().filter(|(m, _)| m.name.as_str() == module);
+    own.any(|(_, c)| [edge.publisher.as_str(), &edge.subscription].contains(&c.name.as_str()))
 }
 
 /// Removes the connections that exist now from `unconnected`, and returns them.
 pub(super) fn found(unconnected: &mut Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
     let before = std::mem::take(unconnected);
-    *unconnected = missing(before.clone(), domain_dir);
+    *unconnected = missing(before.clone(), &survey(domain_dir), domain_dir);
     before.into_iter().filter(|e| !unconnected.iter().any(|u| u.is_same(e))).collect()
 }
 
@@ -136,13 +145,13 @@ fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Unconnected
     edges
 }
 
-/// Returns the connections that do not exist now, with the likely reasons. Blocks while it queries
-/// the processes.
-pub(super) fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
-    if wanted.is_empty() {
-        return wanted;
-    }
-    let participants = driveline_shm::list(domain_dir, ASK).unwrap_or_default();
+/// Returns the connections that did not exist at the time of the survey, with the likely reasons.
+pub(super) fn missing(
+    wanted: Vec<Unconnected>,
+    survey: &Survey,
+    domain_dir: &Path,
+) -> Vec<Unconnected> {
+    let participants = &survey.participants;
     let matched = |e: &Unconnected| {
         let mut publishers = participants
             .iter()
@@ -166,7 +175,7 @@ pub(super) fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconn
         } else if e.why.is_empty() {
             // Determined only once: later, one of the two modules may have ended, which is not the
             // reason.
-            e.why = likely(e, &participants, domain_dir);
+            e.why = likely(e, participants, domain_dir);
         }
     }
     missing
@@ -213,7 +222,7 @@ mod tests {
     fn reason(edges: &[Unconnected], domain_dir: &Path, part: &str) {
         let end = Instant::now() + PATIENCE;
         loop {
-            let missing = missing(edges.to_vec(), domain_dir);
+            let missing = missing(edges.to_vec(), &survey(domain_dir), domain_dir);
             if missing.first().is_some_and(|e| e.why.contains(part)) {
                 return;
             }

@@ -140,8 +140,11 @@ pub enum Event {
         /// Component that subscribes.
         subscription: String,
     },
-    /// All modules are ready and got the command to start.
-    Running,
+    /// All modules are ready and got the command to start, except those that stay down.
+    Running {
+        /// Modules that stay down.
+        down: Vec<String>,
+    },
     /// A component has done its work; pending data is still processed.
     Finished {
         /// Module.
@@ -342,7 +345,14 @@ impl fmt::Display for Event {
             Self::Matched { topic, publisher, subscription } => {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")
             }
-            Self::Running => f.write_str("all modules are ready; running"),
+            Self::Running { down } if down.is_empty() => {
+                f.write_str("all modules are ready; running")
+            }
+            Self::Running { down } => {
+                let names: Vec<_> = down.iter().map(|module| format!("'{module}'")).collect();
+                let stay = if down.len() == 1 { "stays" } else { "stay" };
+                write!(f, "running without {}, which {stay} down", names.join(", "))
+            }
             Self::Finished { module, component } => {
                 write!(f, "component '{component}' in module '{module}' has finished; the run ends")
             }

@@ -455,11 +455,12 @@ impl Launcher<'_> {
         }
         let why = match (why, p.program) {
             (DownReason::Exhausted, Program::Module(m)) => {
-                format!(
-                    "it was restarted {} times within {} s (`restart: max`)",
-                    m.restart.max.unwrap_or(0),
-                    m.restart.window.as_secs()
-                )
+                let times = match m.restart.max.unwrap_or(0) {
+                    1 => "once".to_owned(),
+                    n => format!("{n} times"),
+                };
+                let window = m.restart.window.as_secs();
+                format!("it was restarted {times} within {window} s (`restart: max`)")
             }
             (DownReason::Dependency(other), _) => {
                 format!("it depends on '{}', which is down", self.processes[other].program.name())
@@ -760,6 +761,9 @@ impl Launcher<'_> {
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             self.end = Some(End::Died(death));
         }
+        if !stopping {
+            self.forget_lost_matches(process);
+        }
         let _ = self.switch(super::modes::Input::ModuleEnded(process));
         self.step(Input::Ended { process, ok: status.success() });
         Ok(())
@@ -880,7 +884,13 @@ impl Launcher<'_> {
             .filter_map(Process::alive)
             .filter(|c| c.ready)
             .for_each(Child::go);
-        self.sink.event(&Event::Running);
+        let down = self
+            .processes
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| self.supervisor.state(*i) == State::Down);
+        let down = down.map(|(_, p)| p.program.name().to_owned()).collect();
+        self.sink.event(&Event::Running { down });
         self.service_manager.running();
         self.phase = Phase::Running;
         self.step(Input::GraphRuns);

@@ -92,9 +92,10 @@ pub(super) enum State {
     Starting { until: Duration },
     /// Ready since `since`.
     Ready { since: Duration },
-    /// Was asked to end. `failed: false`: it starts again at once, with another process. `failed:
-    /// true`: it starts again after a pause, if its policy or [`Input::Faulty`] says so. It is
-    /// killed at `until`; `None`: it was killed at its `until`.
+    /// Was asked to end. `failed: false`: it is restarted because another process is
+    /// (`restart_with`), and goes to `Waiting` without a pause. `failed: true`: it starts again
+    /// after a pause, if its policy or [`Input::Faulty`] says so. It is killed at `until`; `None`:
+    /// it was killed at its `until`.
     Ending { until: Option<Duration>, failed: bool },
     /// Has ended; starts again at `until`.
     Restarting { until: Duration },

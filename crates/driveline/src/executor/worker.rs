@@ -3,9 +3,9 @@
 //!
 //! Leadership is a flag under one small mutex, together with the counts of idle threads and of
 //! wake-ups on their way to them. A thread that finds no work becomes the leader, or sleeps if
-//! there is a leader. A leader that has found work clears the flag and wakes one sleeping thread,
-//! if any, before it runs the callback. So whenever a thread is idle there is a leader, or a
-//! wake-up on its way to a thread that will lead.
+//! there is a leader. A leader clears the flag when its wait ends. If it then finds work, it wakes
+//! one sleeping thread, if any, before it runs the callback. So whenever a thread is idle there is
+//! a leader, a thread that looks for work, or a wake-up on its way to a thread that will lead.
 
 use super::current::{self, ExecutorId};
 use super::entry::Entry;

@@ -193,8 +193,9 @@ impl RawResponder {
         })
     }
 
-    /// Opens a scope with the request's lineage, unless the request's own callback runs on this
-    /// thread, which has that lineage already.
+    /// Opens a scope with the request's lineage. If a callback runs on this thread, it has a scope
+    /// already: the request's lineage is added to that one, unless it is the request's own
+    /// callback.
     fn continue_lineage(&self) -> Option<scope::Scope> {
         if scope::is_open() {
             if SERVING.get() != self.key() {

@@ -187,8 +187,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Copies the payload if the job counts copying as a part of receiving. The stamps before and
-    /// after exist only for handled payloads.
+    /// Copies the payload if the job counts copying as a part of receiving. The stamps are 0 if the
+    /// job neither copies nor verifies payloads.
     #[inline]
     fn copy(&mut self, sample: &R::Sample) -> Arrived {
         match self.buffer.get_mut(..sample.size()).filter(|t| !t.is_empty()) {
@@ -213,8 +213,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Leaves the processor time out if payloads are handled. Otherwise it would include the wait
-    /// for the other end's verification.
+    /// Leaves the processor time out if payloads are verified: it would include the wait for the
+    /// other end's verification.
     fn count_cpu(&mut self, since: u64, samples: u64) {
         if self.source.is_none() && samples > 0 {
             self.end.cpu_ns = cpu_ns(self.job) - since;

@@ -134,7 +134,8 @@ impl Runner<'_> {
         Processes::new(self.program, self.peers, self.interrupted)
     }
 
-    /// Starts the keeper of the system, if it needs one.
+    /// Starts the keeper of the system, a process that provides a daemon or a domain number
+    /// ([`Role::Keeper`]), if it needs one.
     fn keep(&self, processes: &mut Processes<'_>, job: &Job) -> Result<Option<usize>> {
         let Some(variant) = self.peers.variant(&job.system) else { return Ok(None) };
         std::fs::create_dir_all(&job.domain_dir)

@@ -416,8 +416,8 @@ impl<'a> Processes<'a> {
         Ok(())
     }
 
-    /// Lets all finished processes end, and checks their status: a process that fails after its
-    /// account has an error to report. Blocks until all have ended, at most 15 s, or until an
+    /// Lets all finished processes end, and checks their status: a process may still fail after it
+    /// has reported its results. Blocks until all have ended, at most 15 s, or until an
     /// interruption.
     pub(crate) fn let_go(&mut self) -> Result<()> {
         let (deadline, interrupted) = (Instant::now() + LEAVES, self.interrupted);

@@ -310,7 +310,7 @@ impl Sink for Observer<'_> {
         match event {
             Event::Spawned { module, pid } => self.processes.push((module.clone(), *pid)),
             Event::Unmatched { edge } => self.observations.invalid.push(edge.clone()),
-            Event::Running => {
+            Event::Running { .. } => {
                 let now = MonotonicNs::now().0;
                 self.observations.put(
                     "all modules ready",

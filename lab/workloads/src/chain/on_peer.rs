@@ -227,7 +227,7 @@ impl Sink for Others {
         match event {
             Event::Spawned { module, pid } => self.processes.push((module.clone(), *pid)),
             Event::Unmatched { edge } => self.invalid.push(edge.clone()),
-            Event::Running => drop(self.running.send(std::mem::take(&mut self.processes))),
+            Event::Running { .. } => drop(self.running.send(std::mem::take(&mut self.processes))),
             _ => {}
         }
     }

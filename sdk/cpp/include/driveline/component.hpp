@@ -328,10 +328,10 @@ public:
     /// after it has returned.
     [[nodiscard]] std::optional<Sample<T>> sample() const { return get(&dl_invocation_sample); }
 
-    /// Returns, in `on_trigger`, the sample that the trigger chose, or else the newest sample, even
-    /// if an earlier call has already read it. Under the trigger `any`, a sample that started a
-    /// call belongs to that call alone: keep it if later calls need it. Returns nothing if there is
-    /// no sample, if it is older than the trigger's `max_age`, if the component holds too many
+    /// Returns, in `on_trigger`, the sample that the trigger chose, or else the newest sample, also
+    /// if an earlier call has read it with `read()`. But a sample that the trigger `any` chose for
+    /// one call is not returned in later calls: keep it if they need it. Returns nothing if there
+    /// is no sample, if it is older than the trigger's `max_age`, if the component holds too many
     /// samples, and in other functions.
     [[nodiscard]] std::optional<Sample<T>> read() const { return get(&dl_invocation_read); }
 

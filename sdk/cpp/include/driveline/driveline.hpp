@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// All of Driveline for C++20, except for what needs other libraries: `driveline/protobuf.hpp`
-/// (protobuf messages) and `driveline/opencv.hpp` (`cv::Mat` views of images).
+/// The core of Driveline for C++20. Include separately: `driveline/protobuf.hpp` (protobuf
+/// messages), `driveline/opencv.hpp` (`cv::Mat` views of images), `driveline/points.hpp` (clouds of
+/// a point type of your own), `driveline/pcl.hpp` (clouds of PCL), `driveline/testing.hpp`.
 ///
 /// Functions that can fail return a `Result`. Only `Result::value()` throws, if the result is an
 /// error. API tour: `docs/cpp.md`.

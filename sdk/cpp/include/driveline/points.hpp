@@ -105,9 +105,9 @@ inline bool one_piece(const PointCloud& head, std::size_t size) {
 }  // namespace detail
 
 /// Returns the points of a cloud in place, as an array of `P`; valid as long as the cloud's
-/// payload. The cloud may have more fields than `P`. Fails, naming the field, if a field has
-/// another offset or type; fails if points or rows are further apart than the size of `P`. `points`
-/// reads such clouds.
+/// payload. The cloud may have more fields than `P`. Fails, naming the field, if a field is
+/// absent or has another offset or type; fails if the points are not `sizeof(P)`
+/// bytes apart without gaps, or not aligned for `P`. `points` reads clouds of any layout.
 template <Point P>
 [[nodiscard]] Result<std::span<const P>> point_span(const CloudView& cloud) {
     const auto& members = detail::point_fields<P>();
@@ -135,8 +135,8 @@ template <Point P>
 }
 
 /// Points of a cloud of any layout. Each access copies the fields of one point, by name, into a
-/// `P`. Valid as long as the cloud's payload. Members of `P` without a field have the values of a
-/// `P{}`. Reading does not allocate.
+/// `P`. Valid as long as the cloud's payload. Members of `P` that are no fields, such as
+/// padding, have the values of a `P{}`. Reading does not allocate.
 template <Point P>
 class Points {
 public:
@@ -345,8 +345,9 @@ private:
     CloudMut(plain::Mut<PointCloud> payload, std::size_t count) noexcept
         : payload_(payload), count_(count) {}
 
-    plain::Mut<PointCloud> payload_;
     /// Head and points, already checked.
+    plain::Mut<PointCloud> payload_;
+    /// Number of points.
     std::size_t count_;
 };
 

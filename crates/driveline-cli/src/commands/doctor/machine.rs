@@ -142,12 +142,23 @@ fn isolation(files: &Files) -> Check {
             format!("{}; without a tick: {tickless}", cores.as_deref().unwrap_or("none"))
         }
     };
-    Check::new("isolated cores", found)
+    let check = Check::new("isolated cores", found);
+    if isolated.is_some() {
+        return check;
+    }
+    check.note(
+        "other processes run on the same cores as the graph; to reserve cores for it, boot with \
+         `isolcpus=` and name them in `schedule: cpus:`",
+    )
 }
 
 /// Returns the CPUs on which the kernel runs only processes that request them.
 pub(super) fn isolated_cores(files: &Files) -> Vec<usize> {
-    let list = files.line("sys/devices/system/cpu/isolated").unwrap_or_default();
+    numbers(&files.line("sys/devices/system/cpu/isolated").unwrap_or_default())
+}
+
+/// Returns the numbers of a list of the kernel, such as `0-3,8`; at most 4096.
+fn numbers(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
@@ -179,11 +190,10 @@ fn throttling(files: &Files) -> Check {
 
 fn numa(files: &Files) -> Check {
     let nodes = files.line("sys/devices/system/node/online").unwrap_or_else(|| "0".into());
-    let check = Check::new("NUMA nodes", nodes.clone());
-    if nodes == "0" {
-        check
-    } else {
-        check.note("keep the modules of one chain on the cores of one node (`schedule: cpus:`)")
+    match numbers(&nodes).len() {
+        0 | 1 => Check::new("NUMA nodes", "1"),
+        n => Check::new("NUMA nodes", format!("{n} ({nodes})"))
+            .note("keep the modules of one chain on the cores of one node (`schedule: cpus:`)"),
     }
 }
 
@@ -354,9 +364,9 @@ mod tests {
             ("preemption", "none or voluntary", Verdict::Note),
             ("clock source", "hpet", Verdict::Warning),
             ("frequency governor", "powersave", Verdict::Warning),
-            ("isolated cores", "none", Verdict::Good),
+            ("isolated cores", "none", Verdict::Note),
             ("real-time share", "unlimited", Verdict::Note),
-            ("NUMA nodes", "0-1", Verdict::Note),
+            ("NUMA nodes", "2 (0-1)", Verdict::Note),
             ("container", "docker", Verdict::Note),
             ("control group", "1.5 cores, 1024 MiB of memory", Verdict::Warning),
             ("real-time priorities", "none", Verdict::Note),

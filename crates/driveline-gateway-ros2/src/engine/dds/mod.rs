@@ -17,8 +17,9 @@ use driveline_gateway::ros2::Ros2Spec;
 
 /// Space for a sample in addition to its payload.
 pub(super) const HEAD_BYTES: u64 = 4096;
-/// Maximum number of participants on this host that are discovered without multicast.
-const MAX_LOCAL_PARTICIPANTS: u32 = 32;
+/// Greatest index of a participant on this host that is discovered without multicast; the first is
+/// 0.
+const MAX_LOCAL_PARTICIPANT: u32 = 32;
 /// Size of receive buffers, as far as the kernel permits; for bursts such as a 4 MiB sample.
 const RECEIVE_BUFFER: &str = "16 MiB";
 
@@ -36,7 +37,7 @@ fn configuration(spec: &Ros2Spec, longest: u64) -> String {
             "<NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/>".to_owned(),
             format!(
                 "<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>\
-                 {MAX_LOCAL_PARTICIPANTS}</MaxAutoParticipantIndex>\
+                 {MAX_LOCAL_PARTICIPANT}</MaxAutoParticipantIndex>\
                  <Peers><Peer address=\"127.0.0.1\"/></Peers>"
             ),
         ),
@@ -63,7 +64,7 @@ fn refused(spec: &Ros2Spec, source: DdsError) -> GatewayError {
             format!("{base} and {}, shared with other nodes", base + 1),
         ),
         None => {
-            let (first, last) = (base + 10, base + 11 + 2 * MAX_LOCAL_PARTICIPANTS);
+            let (first, last) = (base + 10, base + 11 + 2 * MAX_LOCAL_PARTICIPANT);
             (
                 "the loopback device".to_owned(),
                 format!("{first} to {last}, two for each process of this host that takes part"),

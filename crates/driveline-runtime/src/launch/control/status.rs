@@ -150,7 +150,8 @@ pub struct ProcessStatus {
     /// True if SIGSTOP has suspended it. A process held by a debugger is not seen.
     #[serde(default)]
     pub suspended: bool,
-    /// The call that has run for more than 3 s, for people.
+    /// For people: the call that has run for more than 3 s; before the module is ready, the call
+    /// that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,
     /// The last end or time-out that was not requested.

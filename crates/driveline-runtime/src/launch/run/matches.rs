@@ -3,6 +3,7 @@
 
 use super::{Launcher, MATCH_LATER};
 use crate::launch::Event;
+use crate::launch::child::Child;
 use crate::launch::matching::{self, Unconnected};
 use std::time::Instant;
 
@@ -48,19 +49,39 @@ impl Launcher<'_> {
         }
     }
 
+    /// Forgets the connections that an earlier restart of a module had not restored: it has ended
+    /// again, and is reported as such.
+    pub(super) fn forget_lost_matches(&mut self, process: usize) {
+        let module = self.processes[process].program.name();
+        let graph = self.graph;
+        self.unconnected.retain(|e| !(e.since_restart && matching::involves(e, graph, module)));
+    }
+
     fn report_lost_matches(&mut self, now: Instant) {
         if !self.rejoining.iter().any(|(_, until)| now >= *until) {
             return;
         }
-        let ready = |component: &str| {
-            let module = self.graph.components().find(|(_, c)| c.name.as_str() == component);
-            module.is_some_and(|(m, _)| self.module_is_ready(m.name.as_str()))
+        let module_of = |component: &str| {
+            let mut components = self.graph.components();
+            components.find(|(_, c)| c.name.as_str() == component).map(|(m, _)| m.name.as_str())
+        };
+        let both = |e: &Unconnected, is: &dyn Fn(&str) -> bool| {
+            [&e.publisher, &e.subscription].iter().all(|c| module_of(c).is_some_and(is))
         };
         // A module that is down again is reported as such.
-        let edges: Vec<Unconnected> = self.rejoining.iter().map(|(edge, _)| edge.clone()).collect();
-        let both = edges.into_iter().filter(|e| ready(&e.publisher) && ready(&e.subscription));
-        let lost = matching::missing(both.collect(), &self.options.domain_dir);
-        self.rejoining.clear();
+        let edges = self.rejoining.iter().map(|(edge, _)| edge.clone());
+        let edges = edges.filter(|e| both(e, &|m| self.module_is_ready(m))).collect();
+        let survey = matching::survey(&self.options.domain_dir);
+        // The connections of a process that does not answer, such as a suspended one, are unknown.
+        let answers = |module: &str| {
+            let process = self.processes.iter().find(|p| p.program.name() == module);
+            let pid = process.and_then(|p| p.child.as_ref()).map_or(0, Child::pid);
+            let mut silent = survey.silent.iter().chain(&survey.silent_others);
+            !silent.any(|silent| [0, pid].contains(silent))
+        };
+        let lost = matching::missing(edges, &survey, &self.options.domain_dir);
+        let (lost, unknown): (Vec<_>, Vec<_>) = lost.into_iter().partition(|e| both(e, &answers));
+        self.rejoining = unknown.into_iter().map(|edge| (edge, now + MATCH_LATER)).collect();
         for edge in &lost {
             self.sink.event(&Event::Unmatched { edge: edge.to_string() });
         }

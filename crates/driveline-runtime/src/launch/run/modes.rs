@@ -146,7 +146,7 @@ impl<'a> Launcher<'a> {
     pub(super) fn react_to_down(&mut self, process: usize, why: &str) {
         let Some(module) = self.module_of(process) else { return };
         if let Some(OnExhausted::Mode(mode)) = &module.restart.on_exhausted {
-            self.enter_mode(mode, format!("module '{}' stays down: {why}", module.name));
+            self.enter_mode(mode, format!("module '{}', which stays down: {why}", module.name));
         }
     }
 

@@ -29,11 +29,13 @@ impl Launcher<'_> {
     }
 
     fn is_ready(&self, process: usize) -> Result<(), RequestError> {
-        if matches!(self.supervisor.state(process), State::Ready { .. }) {
-            return Ok(());
-        }
+        let state = match self.supervisor.state(process) {
+            State::Ready { .. } => return Ok(()),
+            State::Down => "has ended and is not started again in this run",
+            _ => "is not ready; try again when it is",
+        };
         let module = self.name(process);
-        Err(RequestError::refused(format!("module '{module}' is not ready; try again when it is")))
+        Err(RequestError::refused(format!("module '{module}' {state}")))
     }
 
     /// Begins a change that a tool requests.

@@ -108,10 +108,14 @@ impl<'a> Launcher<'a> {
         });
         let (when, p) = (self.when(), &mut self.processes[process]);
         p.past.failed(text.clone());
+        let how = match reaction {
+            Reaction::Stop => format!("stopped the run, as the graph declares: {text}"),
+            _ => format!("was ended because of a fault: {text}"),
+        };
         let death = Death {
             module,
             pid: p.child.as_ref().map_or(0, Child::pid),
-            how: format!("was ended because of a fault: {text}"),
+            how,
             exit_code: None,
             signal: None,
             when,

@@ -100,7 +100,7 @@ fn describe() -> Description {
     }
 }
 
-/// Nodes of each end: they cannot move between threads.
+/// Configuration from which each end makes a node of its own: nodes cannot move between threads.
 struct Ends {
     config: Config,
 }
@@ -116,8 +116,8 @@ fn failed<E: std::fmt::Debug>(what: &'static str) -> impl FnOnce(E) -> anyhow::E
     move |e| anyhow!("{what}: {e:?}")
 }
 
-/// Sleeps until a notification comes, or until the process is stopped and continued. A sleeping
-/// reader checks again in any case.
+/// Sleeps until a notification comes, until the process is stopped and continued, or for `longest`.
+/// A sleeping reader checks again in any case.
 fn sleep(listener: &Listener<Ipc>, longest: Duration) -> Result<()> {
     match listener.timed_wait(|_| (), longest) {
         Ok(_) | Err(ListenerWaitError::InterruptSignal) => Ok(()),
@@ -297,8 +297,8 @@ impl Sender for Out {
     }
 }
 
-/// Payloads always have the size of the edge: shared memory is sent by its address, independent of
-/// its length.
+/// Messages sent with `publish` keep the size of the edge, because shared memory is sent by its
+/// address, which costs the same for any length. So `shorten` is not implemented.
 impl StageSender for Out {
     fn publish_last(&mut self, message: &[u8]) -> Result<u64, String> {
         let mut loan = self.loan(message.len())?;
