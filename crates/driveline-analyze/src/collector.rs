@@ -294,9 +294,9 @@ impl Collector {
     }
 
     /// Returns the number of samples that were published while an input was not connected: before
-    /// its match, between two processes of its module, and after its process had stopped, because
-    /// readers stop before their publishers. 0 until the run has ended. If the input's process was
-    /// cut off, the result is 0 as well: [`Self::unread`] includes these samples.
+    /// its match, between two processes of its module, and after its process had stopped, if its
+    /// publishers stopped later. 0 until the run has ended. If the input's process was cut off, the
+    /// result is 0 as well: [`Self::unread`] includes these samples.
     pub(crate) fn not_connected(&self, stage: &str, input: &InputSeries) -> u64 {
         let counted = self.topics.get(&input.topic).filter(|topic| topic.is_counted());
         let known = self.facts.ended.is_some() && !self.cut_off.contains(stage);

@@ -496,8 +496,8 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     if !apart.is_empty() {
         notes.push(format!(
             "Published while their reader was not connected, before its start, during a restart, \
-             or after it had stopped (readers stop before publishers): {}. They are not among the \
-             missed.",
+             or after it had stopped (modules stop in the reverse order of the graph file): {}. \
+             They are not among the missed.",
             apart.join(", ")
         ));
     }

@@ -65,8 +65,8 @@ pub struct AfarCount {
 }
 
 impl AfarCount {
-    /// Writes the report into the segment of the gateway's publisher. Call it before a sample that
-    /// the count includes.
+    /// Writes the report into the segment of the gateway's publisher. Call it just before
+    /// a sample is published: the count treats that sample as arrived.
     pub(crate) fn write(&self, segment: &Segment) {
         segment.afar_publisher().store(self.publisher, Relaxed);
         segment.afar_before().store(self.before.map_or(0, |b| b.saturating_add(1)), Relaxed);

@@ -61,8 +61,9 @@ pub struct MatchedSubscription {
     pub subscription: EndpointId,
     /// Its node.
     pub node: NodeName,
-    /// Number of the last sample that the subscription reports as read or skipped, among the
-    /// samples written. Reports beyond the newest sample are ignored.
+    /// Number of the last sample that the subscription reports as read or skipped. It counts the
+    /// samples written here, so it can be lower than `header.sequence`
+    /// ([`Publisher::publish_numbered`]). Reports beyond the newest sample are ignored.
     pub position: u64,
     /// Reading position at any later time.
     pub progress: Progress,
@@ -350,8 +351,9 @@ impl Publisher {
     }
 
     /// Reports how many samples of a publisher of another host are missing here, for a gateway that
-    /// publishes that publisher's samples. Call it before a sample that the count includes. Each
-    /// subscription counts the difference since its match. Three stores.
+    /// publishes that publisher's samples. Call it just before a sample is published: the
+    /// count treats that sample as arrived, and includes the gap before it. Each subscription
+    /// counts the difference since its match. Three stores.
     pub fn count_afar(&self, count: &AfarCount) {
         if self.shared.segment.map.is_here() {
             count.write(&self.shared.segment);

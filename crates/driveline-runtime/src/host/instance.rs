@@ -48,7 +48,8 @@ pub(crate) struct Instance {
     reported_calls: Vec<ServiceCalls>,
 }
 
-/// Counts of published and missed samples of an output, and the counts last reported.
+/// Counts of an output (published samples, missed deadlines, blocked publishes), and the counts
+/// last reported.
 struct Output {
     port: String,
     topic: TopicId,

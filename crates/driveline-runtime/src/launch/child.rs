@@ -72,7 +72,8 @@ pub(super) struct Child {
     busy: Option<(CallPlace, Duration, Instant)>,
     /// Call that its start has reached.
     pub(super) starting_in: Option<CallPlace>,
-    /// Duration of that call, or of the wait for this module, at the last report.
+    /// At the last report: duration of the long call (`busy`), or of the wait for this module to
+    /// become ready.
     pub(super) reported_after: Duration,
     body: Body,
     socket: Option<UnixStream>,
@@ -455,7 +456,8 @@ impl Child {
         changed
     }
 
-    /// Ends all processes that the module has started and not ended itself. While the process is
+    /// Ends all processes of the module's process group, such as those that the module has started
+    /// and not ended itself. While the process is
     /// not reaped, its group's number cannot be reused.
     fn kill_group(&self) {
         if let Body::Own { process, .. } = &self.body

@@ -243,8 +243,7 @@ impl Slots {
         if pass {
             self.free_unpinned();
         }
-        // Still within the scan: a group lives as long as its matches do. No group is larger than
-        // the list.
+        // Still within the scan: a group lives as long as its matches do.
         for m in list {
             if groups == 0 {
                 break;
