@@ -293,7 +293,7 @@ pub struct dl_subscription_stats {
     /// Periods of the requested deadline that ended without a sample, from the first sample on. Not
     /// part of the sum.
     pub deadlines_missed: u64,
-    /// Samples that arrived while the component was inactive.
+    /// Samples that arrived while the component was inactive, or were unread when it became so.
     pub inactive: u64,
     /// Samples of publishers that stood by for a stronger one.
     pub standby: u64,

@@ -44,7 +44,7 @@ private:
 
 std::vector<Setting> common_settings() {
     return {{"General/Interfaces", "lo; between hosts, the one with the host's address",
-             "one way and no other"},
+             "samples take this interface and no other"},
             {"General/AllowMulticast", "false",
              "the loopback interface has none by default; samples go to each reader separately, "
              "between hosts as well"},

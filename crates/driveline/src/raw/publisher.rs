@@ -99,7 +99,8 @@ impl Progress {
 pub struct PublisherStats {
     /// Samples published.
     pub published: u64,
-    /// Unread samples inside the process that newer ones replaced, over all subscriptions.
+    /// Samples that newer ones replaced before they were read, over all subscriptions inside this
+    /// process.
     pub overwritten: u64,
     /// Values that were serialised for readers outside.
     pub serialised: u64,

@@ -299,8 +299,8 @@ public:
     struct Stats {
         /// Number of published samples.
         std::uint64_t published = 0;
-        /// Number of unread samples in the process that newer ones replaced, over all
-        /// subscriptions.
+        /// Number of samples that newer ones replaced before they were read, over all subscriptions
+        /// inside this process.
         std::uint64_t overwritten = 0;
         /// Number of values that were serialised for readers in other processes.
         std::uint64_t serialised = 0;

@@ -116,7 +116,8 @@ public:
         /// Number of periods of the requested deadline without a sample, since the first sample.
         /// Not part of the sum.
         std::uint64_t deadlines_missed = 0;
-        /// Number of samples that arrived while the component was inactive.
+        /// Number of samples that arrived while the component was inactive, or were unread when it
+        /// became inactive.
         std::uint64_t inactive = 0;
         /// Number of samples of publishers that stood by for a stronger publisher.
         std::uint64_t standby = 0;
