@@ -236,8 +236,8 @@ pub(crate) fn running_since(until: MonotonicNs) -> Vec<Running> {
     found
 }
 
-/// Returns the start of the oldest running call of each component; only calls by an executor count.
-/// Neither locks nor allocates.
+/// Returns the start of the oldest running call of each component; only calls of callbacks, timers
+/// and callbacks for events count. Neither locks nor allocates.
 pub(crate) fn oldest_calls(components: &[Seen], oldest: &mut [Option<MonotonicNs>]) {
     oldest.fill(None);
     for slot in &TABLE {

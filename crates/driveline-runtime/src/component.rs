@@ -46,7 +46,7 @@ pub trait ComponentLibrary: Send + Sync {
 }
 
 /// A component. `init` and `shutdown` come from one thread, once each, in this order; the other
-/// calls come from threads of the executor in between.
+/// calls come in between, from threads of the executor unless their description names another.
 pub trait Component: Send + Sync {
     /// Initialises the component. Nothing runs yet; timers can be added to the executor.
     ///
@@ -87,9 +87,9 @@ pub trait Component: Send + Sync {
 
     /// Called when the component becomes active: its callback and timers run, and its outputs
     /// publish, from here on. Runs on a thread of the executor, never at the same time as the
-    /// component's other calls, each time a mode begins that names the component. A component that
-    /// no mode names is active from the start: the call is made once, after all `init` of the
-    /// module, on the thread of `init`.
+    /// component's other calls, each time a mode makes the component active that was inactive, and
+    /// after a restart of its module in such a mode. A component that no mode names is active from
+    /// the start: the call is made once, after all `init` of the module, on the thread of `init`.
     ///
     /// # Errors
     /// After a [`ComponentFailure`] the component stays inactive and the mode is not entered; if no

@@ -177,7 +177,7 @@ impl Clients {
         self.0.iter().map(|client| client.until).min()
     }
 
-    /// Extends the time-outs of all clients by the time that others have taken.
+    /// Extends the time-outs of all clients by a time in which this process did not serve them.
     pub fn grant(&mut self, time: Duration) {
         self.0.iter_mut().for_each(|client| client.until += time);
     }

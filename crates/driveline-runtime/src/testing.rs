@@ -179,11 +179,12 @@ pub struct ComponentTest {
 }
 
 impl ComponentTest {
-    /// Brings a component of `class` up: it is constructed, and its `init` has returned. Reads and
-    /// writes files below the system's directory for temporary files.
+    /// Brings a component of `class` up: it is constructed, and its `init` and `on_activate` have
+    /// returned. Reads and writes files below the system's directory for temporary files.
     ///
     /// # Errors
-    /// [`TestError`] if there is no such class, the settings do not fit it, or its `init` fails.
+    /// [`TestError`] if there is no such class, the settings do not fit it, or one of its calls
+    /// fails.
     pub fn new(
         library: &dyn ComponentLibrary,
         class: &str,

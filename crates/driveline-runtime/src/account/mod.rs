@@ -159,8 +159,9 @@ pub enum Record {
         #[serde(flatten)]
         stats: InputCounters,
     },
-    /// Counter of one output of a component, once a second if it changed, and at the end. From the
-    /// start of the process.
+    /// Counters of one output of a component, once a second if they changed (ten times a second if
+    /// the entry condition of a mode names the topic), and at the end. From the start of the
+    /// process.
     Output {
         /// Component.
         component: String,
@@ -250,7 +251,8 @@ pub enum Record {
         #[serde(flatten)]
         call: CallPlace,
     },
-    /// A component has been in one call for long; repeated each second until the call ends.
+    /// A component has been in one call for long; repeated until the call ends: each second, at the
+    /// end of the run five times a second.
     Busy {
         /// The call.
         #[serde(flatten)]
@@ -340,8 +342,8 @@ pub struct HeldEnd {
     pub missed: u64,
 }
 
-/// Maximum length of a text in a record, in bytes; longer texts are cut. In JSON, each byte of a
-/// text takes at most six bytes.
+/// Maximum length of the text of a [shortened](Record::shortened) record, in bytes. In JSON, each
+/// byte of a text takes at most six bytes.
 const LONGEST_TEXT: usize = 8 * 1024;
 
 /// Formats a note of a component for people. The subject is left out if it is the component itself.
@@ -355,7 +357,7 @@ pub fn note_line(component: &str, subject: &str, text: &str) -> String {
 }
 
 impl Record {
-    /// Cuts the text and appends its original length.
+    /// Cuts a text longer than [`LONGEST_TEXT`], and appends its original length.
     pub(crate) fn shortened(mut self) -> Self {
         if let Self::Failure { text, .. }
         | Self::Failed { text, .. }
@@ -450,10 +452,10 @@ impl fmt::Display for CallPlace {
     }
 }
 
-/// One call of a component's callback.
+/// One call of a component's callback or of one of its timers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallbackAccount {
-    /// Component, or name of a timer of its own.
+    /// Component.
     pub component: String,
     /// Start of the call.
     pub start_ns: u64,
@@ -804,7 +806,7 @@ impl CallbackCounters {
 }
 
 impl InputAccount {
-    /// Returns true if the sample started the call.
+    /// Returns whether the sample started the call or was only read.
     #[must_use]
     pub fn arrival(&self) -> Arrival {
         if self.triggered { Arrival::Triggered } else { Arrival::Read }

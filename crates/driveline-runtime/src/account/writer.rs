@@ -29,7 +29,7 @@ const BUFFER: usize = 256 * 1024;
 /// Time-out of [`Writer::close`] for writing the remaining records, if the reader does not read.
 pub const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Time-out of a single write, set by the code that makes a writer over a socket. A write that
-/// times out is tried again; in between, the end of the stream is detected.
+/// times out is tried again, unless the writer is being closed and [`CLOSE_WITHIN`] has passed.
 pub const WRITE_WITHIN: Duration = Duration::from_millis(100);
 /// Time for which the thread lets records of calls gather, so that a busy graph costs one wake-up
 /// per round and not one per call. Rare records, and half of the slots in use, end it early.
@@ -196,7 +196,7 @@ impl Writer {
     }
 
     /// Writes the remaining records and ends the thread; nothing is written after it. Blocks until
-    /// then, if the reader does not read for at most [`CLOSE_WITHIN`] plus a single write.
+    /// then: at most for [`CLOSE_WITHIN`] plus a single write if the reader does not read.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {

@@ -16,9 +16,10 @@
 //! ```
 //! With `--account-stdin`, standard input is a stream socket to the parent process. The module
 //! writes its account to it ([`crate::account`]) and reads commands from it: the components start
-//! at the line `go`. When the parent closes the socket, the module ends. `--account-socket` names a
-//! socket of the launcher with the same stream. Without both the module starts at once and ends on
-//! SIGINT, SIGTERM, or when a component has finished. `--control` names the launcher's socket
+//! at the line `go`. When the parent closes the socket, the module ends, or continues in the mode
+//! that `on_launcher_lost` of the graph names. `--account-socket` names a socket of the launcher
+//! with the same stream. Without both the module starts at once and ends on SIGINT, SIGTERM, or
+//! when a component has finished. `--control` names the launcher's socket
 //! ([`crate::launch::control`]), which the process removes if the launcher has died.
 //!
 //! No component can keep the process from ending: if a callback hangs, the process ends without it

@@ -6,8 +6,8 @@ use driveline_types::text::seen;
 use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
 
-/// Writes a line on standard error, ignoring failures. Texts of components in it cannot turn the
-/// direction of writing.
+/// Writes a line on standard error, ignoring failures. Replaces characters without a visible shape,
+/// such as those by which a component's text could reverse the direction of writing.
 pub(crate) fn log(line: impl Display) {
     let _ = writeln!(stderr().lock(), "{}", seen(&line.to_string()));
 }

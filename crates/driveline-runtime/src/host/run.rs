@@ -39,7 +39,8 @@ use thiserror::Error;
 
 /// Period at which changing counters are sent, and events of outputs logged.
 const COUNTERS: Duration = Duration::from_secs(1);
-/// Period at which events of outputs are polled, if one has a deadline or a lease.
+/// Period at which events of outputs are polled, and counters sent of outputs whose topics a mode's
+/// entry condition names: if an output has a deadline or a lease, or such a topic.
 const EVENTS: Duration = Duration::from_millis(100);
 /// Without a launcher: time from the finish of a component until the module ends, if the other
 /// components have no work left.
@@ -117,11 +118,11 @@ fn os<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> HostError {
 
 type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 
-/// Runs a module until it is asked to end. Takes over SIGINT and SIGTERM, and standard input where
-/// it is the account's.
+/// Runs a module until it is asked to end or, without a launcher, until a component has finished.
+/// Takes over SIGINT and SIGTERM, and standard input where it is the account's.
 ///
 /// # Errors
-/// [`HostError`] if the graph has errors or something cannot be brought up; nothing has run then.
+/// [`HostError`] if the graph has errors, something cannot be brought up, or the launcher is lost.
 pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), HostError> {
     let signals = signals().map_err(os("cannot listen for signals"))?;
     let socket = match &options.account_socket {
@@ -571,8 +572,8 @@ impl Running<'_> {
                 .fold(counters_at, Instant::min);
             match self.wait(Some(next.saturating_duration_since(now)))? {
                 Woken::Stop => {
-                    // The launcher has sent the line `drain` before the signal, but this process
-                    // may read the line later.
+                    // If the launcher has sent the line `drain`, then before the signal, but this
+                    // process may not have read it yet.
                     if self.has_word_to_drain() {
                         self.drain();
                     }

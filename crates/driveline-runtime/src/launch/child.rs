@@ -60,8 +60,8 @@ pub(super) struct Child {
     pub(super) end_requested: bool,
     /// True if it was killed because it did not end.
     pub(super) killed: bool,
-    /// Set if it is killed because a component did not change its state in time: the event, for
-    /// people.
+    /// Set if it is killed because a component did not change its state in time, or failed to
+    /// become active: the event, for people.
     pub(super) hung: Option<String>,
     /// Time of its start.
     pub(super) since: Instant,

@@ -2,14 +2,16 @@
 //! One process for each module of a graph: started, watched, stopped.
 //!
 //! Everything happens on the caller's thread, which sleeps in the kernel until a process writes
-//! something or ends, or an interrupt comes. The kernel reports deaths (pidfds). Signals go only to
-//! processes that were started here.
+//! something or ends, a tool sends a request, or an interrupt comes. Only the messages of the
+//! health topic are published by another thread. The kernel reports deaths (pidfds). Signals go
+//! only to processes that were started here.
 //!
 //! Each process has a process group of its own, so that Ctrl-C on a terminal reaches only the
 //! launcher, which then stops the modules in reverse order: SIGTERM, and SIGKILL after a grace. A
 //! second interrupt kills at once. All processes that a module has started and left in its group
-//! are killed once it has ended. Modules do not outlive a launcher that is killed: they see the
-//! account's socket close, and end, if necessary without a hanging component.
+//! are killed once it has ended. Modules do not outlive a launcher that is killed, unless
+//! `on_launcher_lost` names a mode: they see the account's socket close, and end, if necessary
+//! without a hanging component.
 //!
 //! A state machine without clock and processes, `supervisor.rs`, decides about restarts
 //! (`docs/protocols/supervision.md`).
@@ -545,7 +547,8 @@ pub struct Outcome {
     pub down: Vec<Down>,
     /// Lines of the account that could not be read.
     pub unreadable: u64,
-    /// Connections of the graph between ends of host topics that never existed.
+    /// Connections of the graph between ends of host topics that were missing when the run ended:
+    /// never made, or not restored after a restart.
     pub unconnected: Vec<Unconnected>,
     /// Modules that were suspended (SIGSTOP) when the run was to end.
     pub suspended: Vec<String>,

@@ -71,7 +71,7 @@ pub enum LaunchError {
     Nothing,
 }
 
-/// Keeps this process off the exclusive cores of executors, until it is dropped.
+/// Keeps this process off the exclusive cores of executors, until the result is dropped.
 fn kept_off(graph: &ResolvedGraph, sink: &mut dyn Sink) -> Option<KeptOff> {
     let exclusive = graph.exclusive_cpus();
     if exclusive.is_empty() {
@@ -183,7 +183,7 @@ struct Process<'a> {
     child: Option<Child>,
     /// The last end that was not requested.
     death: Option<Death>,
-    /// Set if it was not ready in time and is being ended for that reason.
+    /// Set if it is being ended because it was not ready in time, or because of a fault.
     late: Option<Death>,
     /// Time when the last child process ended; cleared when the next one is ready.
     ended_at: Option<Instant>,
@@ -219,13 +219,15 @@ struct Launcher<'a> {
     down: Vec<Down>,
     /// Unreadable lines of processes that were replaced.
     unreadable: u64,
-    /// Connections that have not existed so far, and the time of the next check.
+    /// Connections that are missing while the graph runs: never made so far, or not restored after
+    /// a restart.
     unconnected: Vec<Unconnected>,
     /// Connections that a restarted module must restore, and the time until which their absence is
     /// no fault.
     rejoining: Vec<(Unconnected, Instant)>,
     /// True if a program of another build was reported.
     other_build: bool,
+    /// Time of the next check for missing connections.
     match_at: Instant,
     /// Modules that were suspended when the run was to end.
     suspended: Vec<String>,
@@ -807,7 +809,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Reports modules that give no results although they should.
+    /// Reports modules that were suspended or continued, and modules that are not ready for long
+    /// and do not report what they do.
     fn look_at_children(&mut self) {
         let stopping = matches!(self.phase, Phase::Stopping { .. });
         for c in self.processes.iter_mut().filter_map(Process::alive) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The socket on which a run responds to tools: state, health, stop (`docs/protocols/control.md`).
 //!
-//! The launcher serves it on its own thread, between the events of its processes, and never waits
-//! for a client.
+//! The launcher's loop serves it between the events of the processes, and never waits for a client.
 //!
 //! Not here: the state of a run (`launch/run/state.rs`), and its display for people (crate
 //! `driveline-cli`).
@@ -296,8 +295,9 @@ pub(crate) fn remove_dead(path: &Path, patience: Duration) {
     }
 }
 
-/// Removes the control socket of a dead launcher, if it exists: the last act of a process of a run.
-/// `launcher` is the process's socket to it. Blocks for 1 s at most.
+/// Removes the control socket of a dead launcher, if it exists: for a process of a run, when it
+/// ends or continues without the launcher. `launcher` is the process's socket to it. Blocks for 1 s
+/// at most.
 pub fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
     if let Some(path) = control.filter(|_| is_closed(launcher)) {
         // The kernel may not have closed all its descriptors yet.

@@ -92,7 +92,7 @@ pub enum ErrorCode {
     Forbidden,
     /// The run has no such mode.
     UnknownMode,
-    /// The run does not switch to the mode now.
+    /// The run does not switch to the mode now, or does not make the change.
     Refused,
     /// A code of a later version.
     #[serde(untagged)]

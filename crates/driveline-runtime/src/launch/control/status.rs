@@ -50,7 +50,7 @@ pub struct ModeStatus {
     pub current: Option<String>,
     /// Time since then.
     pub since_ms: u64,
-    /// True if only a command leaves it.
+    /// True if only a command leaves it, or a reaction that leads to one of its fallbacks.
     #[serde(default)]
     pub latched: bool,
     /// All modes.
@@ -154,7 +154,7 @@ pub struct ProcessStatus {
     /// that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,
-    /// The last end or time-out that was not requested.
+    /// The last end or time-out that was not requested, or violation of a limit of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fault: Option<Fault>,
     /// Names of its components.
@@ -242,7 +242,7 @@ impl fmt::Display for ProcessState {
     }
 }
 
-/// An end or a time-out that was not requested.
+/// The last fault of a process, a component, or an end of a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Text of the event, for people.

@@ -123,8 +123,8 @@ pub(in crate::launch) enum Action {
         activate: Vec<usize>,
         deactivate: Vec<usize>,
     },
-    /// Kill the module because of this component, which did not acknowledge in time, or failed
-    /// after a restart.
+    /// Kill the module because of this component, which did not acknowledge in time, or failed to
+    /// become active when no other mode is tried instead.
     Kill { component: usize },
     /// Report that a request was refused.
     Refused { mode: usize, by: Source, why: Refusal },

@@ -156,7 +156,7 @@ impl<'a> ModeControl<'a> {
         let names = |list: &[usize]| {
             list.iter().map(|c| self.components[*c].to_owned()).collect::<Vec<_>>()
         };
-        // Deactivations follow the activations, which contained the parameters.
+        // The parameters come with the activations.
         let parameters: BTreeMap<_, _> = self.modes.modes[mode]
             .parameters
             .iter()

@@ -83,7 +83,8 @@ impl<'a> Launcher<'a> {
         Ok(())
     }
 
-    /// Kills the process of a component that has not changed its state in time; its end is a fault.
+    /// Kills the process of a component that has not changed its state in time, or failed to become
+    /// active; its end is a fault.
     fn kill_hung(&mut self, component: &str, text: String) {
         let of = |p: &super::Process<'_>| match p.program {
             Program::Module(m) => m.components.iter().any(|c| c.name.as_str() == component),
