@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Splits a process's output into lines of bounded length.
 
-/// Maximum length of a piece.
+/// Maximum length of a line, in bytes; longer ones are passed on in pieces of this length.
 pub(crate) const MAX_LINE: usize = 4096;
 
 #[derive(Default)]

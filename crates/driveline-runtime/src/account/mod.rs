@@ -233,7 +233,7 @@ pub enum Record {
     Work {
         /// Number of the request.
         round: u64,
-        /// Each component with inputs, timers or an output.
+        /// All components of the module.
         components: Vec<ComponentWork>,
     },
     /// Records that are missing from the stream because the reader was too slow.

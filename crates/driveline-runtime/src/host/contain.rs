@@ -200,7 +200,7 @@ struct First {
     kill_at: Option<Instant>,
 }
 
-/// The connection to the launcher; bounded, and never waited for.
+/// The connection to the launcher; bounded, and waited for only at the end.
 struct Launcher {
     socket: Option<UnixStream>,
     waiting: Vec<u8>,

@@ -3,8 +3,8 @@
 //! time and words.
 //!
 //! Only time in which the process worked counts. A process that is suspended (SIGSTOP, a debugger),
-//! a machine that is suspended or too busy to run it, and a launcher that is suspended itself make
-//! no finding. `docs/protocols/heartbeats.md` has the rules.
+//! a machine that is suspended or too busy to run it, and a launcher that is suspended itself lead
+//! to no finding. `docs/protocols/heartbeats.md` has the rules.
 
 use crate::heartbeats::{STALL, Snapshot};
 use driveline_graph::{Reaction, ResolvedModule, ResolvedRate};

@@ -85,7 +85,7 @@ pub(super) fn found(unconnected: &mut Vec<Unconnected>, domain_dir: &Path) -> Ve
     before.into_iter().filter(|e| !unconnected.iter().any(|u| u.is_same(e))).collect()
 }
 
-/// Removes the connection that a component's port reports from the missing ones, and returns it.
+/// Removes from `unconnected` the connection that a component's port has reported, and returns it.
 pub(super) fn reported(
     unconnected: &mut Vec<Unconnected>,
     graph: &ResolvedGraph,

@@ -85,7 +85,7 @@ pub trait Sink {
         let _ = (module, usage);
     }
 
-    /// Called about ten times a second while the graph runs, for displays.
+    /// Called about ten times a second from the start of the run to its end, for displays.
     fn tick(&mut self) {}
 }
 
@@ -541,7 +541,7 @@ impl fmt::Display for CutOff {
 pub struct Outcome {
     /// Reason for its end.
     pub end: End,
-    /// Modules that had to be killed.
+    /// Modules that had to be killed when the run was to end.
     pub killed: Vec<String>,
     /// Modules that had failed and were down when the run ended.
     pub down: Vec<Down>,

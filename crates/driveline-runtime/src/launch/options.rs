@@ -16,7 +16,7 @@ pub struct LaunchOptions {
     /// Arguments between that program and the usual arguments of a host ([`crate::host`]). They are
     /// for a program that does more than run a module, or that starts a host elsewhere.
     pub host_arguments: Vec<String>,
-    /// Places of modules that are not processes of this launcher; `None`: they are.
+    /// Places of the modules, if they are not processes of this launcher.
     pub placement: Option<Placement>,
     /// Gateways to start with the graph, if any of its topics leave this host or Driveline.
     pub gateways: Vec<GatewayOptions>,
@@ -30,7 +30,8 @@ pub struct LaunchOptions {
     pub modules: Option<Vec<String>>,
     /// Assignments `component.parameter=value` to pass on.
     pub set: Vec<String>,
-    /// Time for all modules together to become ready.
+    /// Time for a module to become ready after its start, unless the graph declares another
+    /// (`ready_within_ms`).
     pub ready_within: Duration,
     /// Time for a module to stop before it is killed.
     pub grace: Duration,

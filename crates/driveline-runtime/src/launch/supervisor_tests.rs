@@ -251,7 +251,7 @@ fn gateways_are_restarted_while_the_graph_runs_and_do_not_keep_it_running() {
     assert!(s.step(2 * MS, died(1)).contains(&Action::StopRun(1)));
 }
 
-/// One event of a random schedule, and the time until it.
+/// One event of a random schedule.
 #[derive(Clone, Debug)]
 enum Event {
     Ready(usize),

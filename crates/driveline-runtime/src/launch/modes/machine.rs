@@ -17,7 +17,8 @@ pub(in crate::launch) struct ModeRules {
     pub(in crate::launch) active: Vec<usize>,
     /// Modules with parameters that it sets.
     pub(in crate::launch) sets: Vec<usize>,
-    /// Time for the entry condition and the acknowledgements together.
+    /// Time for the entry condition and the activations together, and again for the deactivations;
+    /// with `deactivate_first`, for each of the three.
     pub(in crate::launch) enter_within: Duration,
     /// Modes to try if it cannot be entered, in order.
     pub(in crate::launch) fallback: Vec<usize>,

@@ -21,7 +21,8 @@ impl Launcher<'_> {
         self.match_at = now + MATCH_LATER;
     }
 
-    /// Handles the report of a match, also from a directory that is not the launcher's.
+    /// Handles a module's report of a match, also of a module that uses another domain directory
+    /// than the launcher.
     pub(super) fn matched(&mut self, component: &str, port: &str, peer: &str) {
         let found = matching::reported(&mut self.unconnected, self.graph, component, port, peer);
         self.report_matches(found);
