@@ -19,8 +19,8 @@ use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of stages, of inputs of a stage and of origins of a stage: far more than any
-/// graph has, and far too few to exhaust memory.
+/// Maximum number of stages, of inputs of a stage, of topics and of origins of a stage: far more
+/// than any graph has, and far too few to exhaust memory.
 const MAX_STAGES: usize = 2_000;
 const MAX_INPUTS: usize = 200;
 const MAX_TOPICS: usize = 4_000;
@@ -355,8 +355,8 @@ impl Collector {
     }
 
     /// Returns the components that samples trigger and that were never called, in the order of the
-    /// graph. Each comes with its topics on which no sample came, or with an empty list if samples
-    /// came on all of its topics.
+    /// graph. Each comes with its topics on which no sample came, possibly none. Only topics that
+    /// trigger it count, or all if calls were skipped because an input had no sample.
     #[must_use]
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
@@ -386,7 +386,7 @@ impl Collector {
 
     /// Returns the components whose first call was in progress at the end, in the order of the
     /// graph, each with the place in the call: `on_trigger on sample 1 of 'camera/image'`. Only
-    /// calls that took longer than a second, or during which the process ended, are known.
+    /// calls that were reported as long, or during which the process ended, are known.
     #[must_use]
     pub fn never_returned(&self) -> Vec<(&str, &str)> {
         let returned = |s: &StageFacts| self.stages.get(&s.name).is_some_and(|x| x.runs > 0);
@@ -491,8 +491,8 @@ impl Collector {
             .map(|s| s.name.as_str())
     }
 
-    /// Returns true if no component in the graph reads the stage's outputs. Without a graph, every
-    /// stage may be the last.
+    /// Returns true if a stage has inputs, and no component in the graph reads its outputs. Without
+    /// a graph, every stage may be the last.
     pub(crate) fn is_sink(&self, stage: &str) -> bool {
         let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else {
             return self.facts.stages.is_empty();

@@ -10,8 +10,8 @@
 //! Measuring tools also use two types of this crate: [`Rank`] defines percentiles, and
 //! [`MachineFacts`] describes the machine.
 //!
-//! Not here: taking records (crates `driveline` and `driveline-runtime`) and showing them live (the
-//! command-line tool).
+//! Not here: making the records (crates `driveline` and `driveline-runtime`) and showing them live
+//! (the command-line tool).
 //!
 //! ```
 //! use driveline_analyze::{Collector, RunFacts, StageRecord};

@@ -37,7 +37,7 @@ pub struct StageInput<'a> {
     pub input: &'a str,
     /// Its topic.
     pub topic: TopicId,
-    /// Arrival of this sample relative to the start of the callback.
+    /// Path by which this sample arrived in the callback.
     pub arrival: Arrival,
     /// The sample's header.
     pub header: &'a SampleHeader,

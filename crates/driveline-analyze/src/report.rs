@@ -311,7 +311,7 @@ fn fault_table(s: &Summary) -> Option<String> {
     })
 }
 
-/// Returns the table of modules; `None` for a run without facts about modules.
+/// Returns the table of modules; `None` for a run without containers.
 fn module_table(s: &Summary) -> Option<String> {
     const NONE: &str = "–";
     let text = |t: &Option<String>| t.as_deref().map_or_else(|| NONE.to_owned(), escape);

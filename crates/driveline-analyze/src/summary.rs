@@ -135,10 +135,10 @@ pub struct SubscriptionSummary {
     /// Publishers of other hosts for which the number of samples published after the newest
     /// received one is unknown.
     pub uncounted: u64,
-    /// Reason why one of the publishers in `uncounted` is unknown.
+    /// Reason why this number is unknown for one of the publishers in `uncounted`.
     pub uncounted_reason: Option<Uncounted>,
     /// Published samples that the component did not report, because its process was killed or
-    /// crashed; 0 if the process ended by itself.
+    /// crashed; 0 otherwise.
     pub unread: u64,
     /// Reason why the number of unread samples is unknown; `None` if all are counted.
     pub unknown: Option<String>,
@@ -185,10 +185,10 @@ pub struct StageSummary {
     pub failed: u64,
     /// Calls with events (`on_event`) that failed; they do not count as runs.
     pub failed_events: u64,
-    /// From the triggering sample's publish to the start of the callback. `n` is 0 if only a timer
-    /// triggers.
+    /// From the triggering sample's publish to the start of the callback, conversions included. `n`
+    /// is 0 if only a timer triggers.
     pub transmission_us: Quantiles,
-    /// From the start of the callback to its end.
+    /// From the start of the callback to its end, without conversions.
     pub processing_us: Quantiles,
     /// Transmission ÷ processing; `None` if there is no transmission.
     pub transmission_to_processing: Option<Ratio>,
@@ -206,8 +206,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Returns the ratio; `None` if a median or mean of the divisor is 0, or if either has no
-    /// samples.
+    /// Returns the ratio; `None` if a median or mean of the divisor is 0 or negative, or if either
+    /// has no samples.
     fn of(dividend: &Quantiles, divisor: &Quantiles) -> Option<Self> {
         let usable = dividend.n > 0 && divisor.n > 0 && divisor.p50 > 0.0 && divisor.mean > 0.0;
         let round = |r: f64| (r * 1e6).round() / 1e6;
@@ -251,9 +251,9 @@ pub struct EndToEnd {
 /// Parts of an age, in microseconds; they may be negative because of the clock error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
-    /// Time from publishes to the starts of the callbacks that they triggered.
+    /// Time from publishes to the starts of the callbacks that they triggered, and of conversions.
     pub communication_us: f64,
-    /// Time in callbacks, and in the source from source time to publish.
+    /// Time in callbacks without conversions, and in the source from source time to publish.
     pub computation_us: f64,
     /// Time during which the data was available and waited for another trigger.
     pub idle_us: f64,

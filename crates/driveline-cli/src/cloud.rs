@@ -16,7 +16,8 @@ struct Range {
     not_finite: u64,
 }
 
-/// Prints the head, a line for each field in use, and the points: the first few, or all of them.
+/// Prints the head, the fields in use with their ranges, and the points: the first few, or all of
+/// them.
 pub(crate) fn print(cloud: &CloudView<'_>, full: bool, p: &mut Printer<'_>) -> fmt::Result {
     let (head, fields) = (cloud.head(), cloud.fields().collect::<Vec<_>>());
     p.fields(|p| {
@@ -109,7 +110,7 @@ fn number(value: Scalar) -> f64 {
     }
 }
 
-/// The elements of a field of point `i`, in the order of the sensor.
+/// The elements of a field of point `i`. Points are counted row by row.
 fn values(cloud: &CloudView<'_>, field: &FieldSpec<'_>, i: usize) -> Vec<Scalar> {
     let head = cloud.head();
     let width = (head.width as usize).max(1);

@@ -15,7 +15,8 @@ pub(crate) fn is_stopped(pid: u32) -> bool {
     field(pid, 0).is_some_and(|state| state.starts_with(['T', 't']))
 }
 
-/// Returns the process that started this one, if it still runs.
+/// Returns the parent of a process. If the process that started it has ended, that is the one that
+/// adopted it.
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     field(pid, 1)?.parse().ok()
 }
@@ -75,8 +76,8 @@ impl CpuUse {
         self.processes.insert(module.to_owned(), (pid, None));
     }
 
-    /// Returns a text such as `CPU: perception 180 %, sensing 12 %`, the greatest first, in per
-    /// cent of one processor; `None` at the first reading.
+    /// Returns a text such as `CPU, of one processor: perception 180 %, sensing 12 %`, the greatest
+    /// first; `None` at the first reading.
     pub(crate) fn line(&mut self) -> Option<String> {
         let now = Instant::now();
         let seconds = self.looked.replace(now).map(|then| (now - then).as_secs_f64());

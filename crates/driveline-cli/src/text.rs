@@ -9,8 +9,8 @@ pub(crate) fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Removes characters that could move a terminal's cursor, and cuts the text to a number of
-/// columns.
+/// Replaces control characters other than tabs, and characters without a visible shape; cuts the
+/// text to a number of columns.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     let clean = text.chars().map(|c| if misleads(c) && c != '\t' { '\u{fffd}' } else { c });
     let long = text.chars().count() > columns;

@@ -34,7 +34,8 @@ impl Catalog {
     /// name that only IDL allows, or a reference to a type that is not a message.
     ///
     /// # Errors
-    /// If the definition of a referenced type is missing.
+    /// If a definition is missing, or the message contains itself, is nested too deeply or refers
+    /// to too many others.
     pub fn ros2msg(
         &self,
         name: &TypeName,
@@ -63,7 +64,8 @@ impl Catalog {
     /// Returns the message with all its references, as IDL texts with separators.
     ///
     /// # Errors
-    /// If the definition of a referenced type is missing.
+    /// If a definition is missing, or the message contains itself, is nested too deeply or refers
+    /// to too many others.
     pub fn ros2idl(&self, name: &TypeName, detail: Detail) -> Result<String, DefinitionError> {
         let mut text = String::new();
         for message in self.in_order(name)? {
@@ -86,7 +88,7 @@ impl Catalog {
     /// samples have the same bytes.
     ///
     /// # Errors
-    /// If the definition of a referenced type is missing, or if the text is too long for a schema.
+    /// As [`Catalog::ros2idl`], or if the text is too long for a schema.
     pub fn schema(&self, name: &TypeName) -> Result<Schema, DefinitionError> {
         let text = match self.ros2msg(name, Detail::Wire)? {
             Some(text) => text,

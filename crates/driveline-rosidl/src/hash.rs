@@ -58,7 +58,8 @@ impl Catalog {
     /// Returns the hash of the service of this name if there is one, else of the message.
     ///
     /// # Errors
-    /// If the definition of a referenced type is missing.
+    /// If a definition is missing, or the message contains itself, is nested too deeply or refers
+    /// to too many others.
     pub fn type_hash(&self, name: &TypeName) -> Result<TypeHash, DefinitionError> {
         Ok(TypeHash(Sha256::digest(self.type_description(name)?).into()))
     }
@@ -66,7 +67,8 @@ impl Catalog {
     /// Returns the type description that is hashed: JSON in one line, without default values.
     ///
     /// # Errors
-    /// If the definition of a referenced type is missing.
+    /// If a definition is missing, or the message contains itself, is nested too deeply or refers
+    /// to too many others.
     pub fn type_description(&self, name: &TypeName) -> Result<String, DefinitionError> {
         if self.service(name).is_some() {
             return self.service_description(name);
@@ -113,8 +115,8 @@ impl Catalog {
         Ok(description(name, &fields, references.into_iter()))
     }
 
-    /// Adds the event types, which the hash of a service needs; releases before Iron do not define
-    /// them.
+    /// Adds `info` and the time that it contains, unless they are defined: the hash of a service
+    /// needs them, and releases before Iron do not define `info`.
     fn add_event_types(&mut self, info: &TypeName) -> Result<(), DefinitionError> {
         let time = well_known("builtin_interfaces", "Time")?;
         let event = "uint8 event_type\nbuiltin_interfaces/Time stamp\nchar[16] client_gid\nint64 \

@@ -24,7 +24,7 @@ pub struct StructLayout {
     pub members: Vec<Member>,
     /// Minimum size in bytes, without padding; at least 1.
     min_len: u64,
-    /// Set if its length does not depend on its content and all values of its members are valid.
+    /// Set if its length does not depend on its content and every content of its bytes is valid.
     pub(crate) span: Option<Span>,
 }
 
@@ -159,8 +159,8 @@ impl Catalog {
     /// Returns the layout of a message. Allocates; create it once for each topic.
     ///
     /// # Errors
-    /// If the definition of a referenced type is missing, if the message contains itself or is
-    /// nested too deeply, or if it has a `wchar`, which ROS 2's implementations send in different
+    /// If a definition is missing, if the message contains itself, is nested too deeply or refers
+    /// to too many others, or if it has a `wchar`, which ROS 2's implementations send in different
     /// sizes.
     pub fn layout(&self, name: &TypeName) -> Result<Layout, DefinitionError> {
         let closure = self.closure(name)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Numbers with their units, as text that people read.
 
-/// Formats a number with three significant digits; below 1, with two decimals.
+/// Formats a number with two decimals below 10, one below 100, and none above.
 #[must_use]
 pub fn digits(x: f64) -> String {
     match x.abs() {

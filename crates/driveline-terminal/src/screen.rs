@@ -47,8 +47,9 @@ impl Screen {
         }
     }
 
-    /// Prints to standard output, unless an earlier write failed. Characters that would change the
-    /// direction of writing are replaced: the text may quote names of others.
+    /// Prints to standard output, unless an earlier write failed. Characters without a visible
+    /// shape, which may change the direction of writing, are replaced: the text may quote names of
+    /// others.
     pub fn print(&self, text: &str) {
         if self.lost.borrow().is_some() {
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests to end a measurement.
+//! Requests to end a command.
 
 use std::io;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ const MAX_SERVICES: usize = 4_000;
 const MAX_IN_CALL: usize = 2_000;
 
 impl Collector {
-    /// Takes one record of a module's stream. Records without times or losses are skipped.
+    /// Takes one record of a module's stream. Records that no figure needs are skipped.
     pub fn take(&mut self, module: &str, record: &Record) {
         match record {
             Record::Callback(call) => {

@@ -21,8 +21,7 @@ impl Collector {
         }
     }
 
-    /// Notes that a module with these components has ended unexpectedly. The counters of its next
-    /// process are added to the earlier ones.
+    /// Notes that a module with these components has ended unexpectedly.
     pub fn fault(
         &mut self,
         module: &str,

@@ -147,7 +147,7 @@ pub(super) struct Row {
     pub(super) emphasised: bool,
     /// Class and length of each part.
     pub(super) parts: Vec<(&'static str, f64)>,
-    /// Text behind the bar.
+    /// Text after the bar.
     pub(super) end: String,
 }
 

@@ -118,7 +118,8 @@ pub(super) fn duration(us: f64) -> String {
     format!("{} {unit}", significant(value))
 }
 
-/// Formats a number with three significant digits, without an exponent.
+/// Formats a number like [`digits`], without zeros at the end of its fraction, and with thin spaces
+/// between thousands.
 pub(super) fn significant(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

@@ -14,7 +14,7 @@ use std::time::Duration;
 const ASK: Duration = Duration::from_millis(500);
 /// Columns for names.
 const NAME: usize = 80;
-/// Maximum number of topics that a line names.
+/// Maximum number of topics or modules that a line names.
 const MAX_NAMED: usize = 5;
 
 /// Missing end of a topic.

@@ -78,8 +78,8 @@ struct DescribedArgument {
     values: Vec<String>,
 }
 
-/// Adds the commands of `driveline-bench` to the command line, for completion. Changes nothing if
-/// that program does not exist or cannot be read.
+/// Adds the commands of `driveline-bench` to the command line, for completion and man pages.
+/// Changes nothing if that program does not exist or its description cannot be read.
 pub(crate) fn with_commands(command: Command) -> Command {
     let Some(described) = find(BENCH).and_then(|program| described(program.as_os_str())) else {
         return command;
@@ -93,7 +93,7 @@ fn described(program: &OsStr) -> Option<Described> {
 }
 
 /// Leaks the text: clap needs names that live as long as the program, which only prints a
-/// completion script.
+/// completion script or writes man pages.
 fn kept(text: String) -> &'static str {
     text.leak()
 }

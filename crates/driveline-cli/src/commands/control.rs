@@ -34,7 +34,8 @@ pub(super) const LINE: usize = 800;
 
 /// Reason why no run was selected.
 pub(super) enum Missing {
-    /// No run exists, or none of that name; another attempt may find one.
+    /// No run exists, none has that name, or it has just ended or does not respond; another attempt
+    /// may find one.
     None(String),
     /// Several runs exist.
     Several(String, Vec<RunStatus>),
@@ -139,8 +140,8 @@ pub(crate) fn health(arguments: &Health, screen: &Screen) -> u8 {
     let end = arguments.wait.map(|_| Instant::now() + arguments.timeout);
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        // A run that waits for nothing more is not asked again: ready modules and modules that stay
-        // down do not change.
+        // With `--wait`, the run is asked again until it is ready, or until a module stays down:
+        // then it cannot become ready.
         let go_on = |run: &RunStatus| run.ready != Some(true) && !stays_down(run);
         let again = left.is_some_and(|left| !left.is_zero());
         let patience = left.map_or(ASK, |left| left.clamp(ASK_AT_LEAST, ASK));

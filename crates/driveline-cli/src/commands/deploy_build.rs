@@ -83,7 +83,7 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
     Ok(exit::DONE)
 }
 
-/// Returns true if a gateway carries a topic of the graph to other hosts or nodes.
+/// Returns true if the graph needs a gateway, to other hosts or to ROS 2.
 pub(super) fn has_gateway(graph: &ResolvedGraph) -> bool {
     let nowhere = Path::new("/");
     GatewayConfig::of_graph(graph, &graph.domain, nowhere).is_some()
@@ -127,7 +127,7 @@ pub(super) struct PushTo<'a> {
     /// `None`: images are not pushed.
     pub(super) registry: Option<&'a str>,
     pub(super) tag: &'a str,
-    /// The registry has no TLS.
+    /// The registry may have no TLS, or an unknown certificate.
     pub(super) insecure: bool,
 }
 

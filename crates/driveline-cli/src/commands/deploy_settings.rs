@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Maximum time for a module to end: the launcher's grace period and one second. After it, the
-/// module's process gives up.
+/// module's process ends without waiting for hanging calls.
 pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
 /// Images of this build, made in a directory.

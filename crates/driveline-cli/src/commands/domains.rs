@@ -13,11 +13,12 @@ const ASK: Duration = Duration::from_millis(300);
 /// Columns for names.
 const NAME: usize = 80;
 
-/// Name of a domain.
+/// Name or directory of a domain.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DomainPlace {
     Named(String),
-    /// `DRIVELINE_DOMAIN_DIR` has precedence over all names.
+    /// Directory that `DRIVELINE_DOMAIN_DIR` names, or must name for tools to find the domain. The
+    /// variable has precedence over all names.
     Directory(String),
 }
 

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 /// Period of the checks for an end, and for a reason why no sample arrives.
 const TICK: Duration = Duration::from_millis(100);
-/// Maximum number of unread samples for this command, if the publisher keeps as many.
+/// Maximum number of unread samples of each publisher, if the publisher keeps as many.
 const DEPTH: u32 = 8;
 /// Maximum number of remembered publishers: more than can be matched at a time.
 const MOST_TALKERS: usize = 1100;

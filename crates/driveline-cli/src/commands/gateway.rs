@@ -358,7 +358,8 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     screen.print(&unexplained(report, explained));
 }
 
-/// Returns a hint at `--explain`, unless the command has that option.
+/// Returns the number of refused ends, or a hint at topics that are not carried. Names `--explain`
+/// unless the command has that option.
 fn unexplained(report: &Report, explained: bool) -> String {
     let carried = |topic: &str| {
         report.edges.iter().any(|e| e.topic == topic)
@@ -373,8 +374,8 @@ fn unexplained(report: &Report, explained: bool) -> String {
     }
 }
 
-/// Returns the rows of one topic: one for each route to or from another host, or one row that
-/// reports that there is no route.
+/// Returns the rows of one topic: one for each route to or from another host and for each refusal,
+/// or one row that reports that there are none.
 fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
     let row =
         |way: String, state: &str, rate: Option<Rate>, samples: u64, drops: &[(&str, u64)]| {

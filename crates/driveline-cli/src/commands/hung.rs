@@ -25,7 +25,7 @@ pub(super) struct Hung {
     /// report, by component and input.
     kept: BTreeMap<(String, String), (String, Instant)>,
     suspended: BTreeMap<String, (u32, Instant)>,
-    /// Modules without a process, and their next step.
+    /// Modules that are restarting or stay down, each with this state as part of a sentence.
     away: BTreeMap<String, String>,
 }
 

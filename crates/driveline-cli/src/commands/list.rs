@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lists the processes of a domain.
+//! Lists the topics and nodes of a domain, and shows one topic.
 
 use super::absent::{End, Runs};
 use super::domains::{Other, elsewhere};
@@ -206,8 +206,8 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
     print_table(&[Left, Left, Right, Right, Right, Right], &rows, screen);
 }
 
-/// Returns a hint at ends that cannot be seen from here, for topics that lack publishers or
-/// subscriptions: one line for all such topics.
+/// Returns hints at ends that cannot be seen from here, for topics that lack publishers or
+/// subscriptions: a line for each topic if a run knows the reason, and one line for all others.
 fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
     topics: &BTreeMap<&str, E>,
     runs: &Runs,
@@ -473,7 +473,7 @@ impl<'a> NodeEnds<'a> {
     }
 }
 
-/// Prints the nodes and their number.
+/// Prints the nodes and returns their number.
 fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) -> usize {
     let mut nodes: BTreeMap<(&str, u32), NodeEnds<'_>> = BTreeMap::new();
     for process in participants {

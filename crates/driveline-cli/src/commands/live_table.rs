@@ -19,8 +19,8 @@ pub(super) const MAX_NAMED: usize = 5;
 /// Factor of a change: a component has changed if its rate or its processing time in the window is
 /// at least this many times the value before the window, or at most the inverse of it.
 const CHANGED: f64 = 2.0;
-/// Minimum number of calls for comparing a rate or a mean. In the window, calls that were expected
-/// at the earlier rate count as well.
+/// Minimum number of calls for comparing a rate or a mean. In the window, it is sufficient if this
+/// number was expected at the earlier rate.
 const COMPARED_CALLS: f64 = 10.0;
 /// Minimum difference of mean processing times that counts as a change. Smaller differences come
 /// from the machine's scheduler.

@@ -41,7 +41,8 @@ const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
 /// Colour of lines that need attention.
 const TROUBLE: &str = "1;31";
 
-/// Maximum number of components reported as never called.
+/// Maximum number of components reported as never called or not returned, and of modules reported
+/// as ended.
 const MOST_WAITING: usize = 8;
 
 /// Maximum number of problems printed at the end of a run; the report has all problems.
@@ -70,8 +71,8 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let host = launch::find_host();
     let describer = describer();
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
-    // Without a host, libraries cannot be checked. This is reported once, and only if the graph
-    // itself has no errors.
+    // Without `driveline-host`, libraries cannot be checked. This is reported once, and only if the
+    // graph itself has no errors.
     let looks_into_none = arguments.no_libraries || (host.is_err() && modules.is_none());
     let looked_into = if looks_into_none { Some(Vec::new()) } else { modules.clone() };
     let load_options = LoadOptions {
@@ -93,7 +94,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         screen.print_error(&diagnostics.render(screen.errors()));
     }
     let Some(mut graph) = graph else { return Ok(exit::GRAPH) };
-    // A run that has only gateways needs no host.
+    // A run that has only gateways needs no `driveline-host`.
     let host = if graph.modules.is_empty() {
         host.unwrap_or_default()
     } else {
@@ -343,8 +344,8 @@ fn not_done(summary: &Summary) -> String {
 
 /// Returns the reason why a component was never called. `refused`: one of its connections was
 /// refused, as a note reports; `failed`: calls of other components failed, so its input may be
-/// missing; `cut_off`: calls of other components were cut off; `inactive`: no mode was entered in
-/// which it is called.
+/// missing; `cut_off`: calls of other components were cut off; `inactive`: samples came only while
+/// it was inactive.
 fn never(
     component: &str,
     topics: &[&TopicName],
@@ -682,8 +683,8 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Notes a module whose process did not end by itself. Before all modules were running, there
-    /// were no samples to read.
+    /// Notes a module whose process was killed or ended unexpectedly. Before all modules were
+    /// running, there were no samples to read.
     fn cut_off(&mut self, module: &str) {
         if self.running.is_some() {
             self.hung

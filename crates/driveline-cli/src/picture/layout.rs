@@ -2,16 +2,16 @@
 //! Layered layout of a directed graph, from left to right (after Sugiyama, Tagawa and Toda 1981).
 //!
 //! Steps: break cycles; assign layers by the longest path; give long edges a bend in each layer
-//! that they cross; order the layers so that few edges cross; set heights so that edges are
-//! straight where possible.
+//! that they cross; order the layers so that few edges cross; set vertical positions so that edges
+//! are straight where possible.
 
 /// Space between two layers, and between two nodes of a layer.
 const LAYER_GAP: f64 = 40.0;
 const NODE_GAP: f64 = 22.0;
 /// Height that an edge occupies where it crosses a layer.
 const BEND: f64 = 6.0;
-/// Number of rounds of ordering and of fitting. More rounds change nothing in graphs that are small
-/// enough to be read.
+/// Number of rounds of ordering; fitting takes twice as many. More rounds change nothing in graphs
+/// that are small enough to be read.
 const ROUNDS: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -213,8 +213,8 @@ fn order(rows: &mut Vec<Vec<usize>>, items: &[Item]) {
     *rows = best.1;
 }
 
-/// Gives every item a height near the mean of its neighbours', in the order of its row and without
-/// overlaps.
+/// Gives every item a vertical position near the mean of its neighbours', in the order of its row
+/// and without overlaps.
 fn fit(rows: &[Vec<usize>], items: &mut [Item]) {
     for row in rows {
         let mut y = 0.0;

@@ -26,7 +26,7 @@ pub(super) struct Available {
     pub(super) nodes: Vec<(u32, Vec<usize>)>,
 }
 
-/// Requests that the system refuses when tried, each with the remedy.
+/// Functions that try a request and return what the system refuses, with the remedy.
 pub(super) struct Tried<'t> {
     pub(super) schedule: &'t dyn Fn(&Schedule) -> Vec<String>,
     pub(super) lock: &'t dyn Fn() -> Option<String>,
@@ -49,7 +49,7 @@ pub(super) fn checks(
     checks
 }
 
-/// Returns the cores that executors use exclusively.
+/// Checks the cores that executors use exclusively; `None` if there are none.
 fn exclusive(graph: &ResolvedGraph, available: &Available) -> Option<Check> {
     let cores = graph.exclusive_cpus();
     if cores.is_empty() {
@@ -116,7 +116,7 @@ fn numa(module: &ResolvedModule, node: u32, available: &Available) -> Check {
 
 /// Returns the number of samples of a topic for which one publisher reserves memory.
 fn slots(topic: &ResolvedTopic, depth: u32) -> u64 {
-    // Another slot is needed for the sample that is being written.
+    // The transport adds one slot in reserve.
     u64::from(depth) + u64::from(topic.pins) + u64::from(topic.loans) + 1
 }
 

@@ -62,7 +62,7 @@ impl Limits {
     pub(super) fn here() -> Self {
         Self {
             priority: getrlimit(Resource::Rtprio).maximum,
-            // As a module would lock memory: it may raise the limit, or be free of it.
+            // Unlimited if a module can raise the limit, or if the kernel does not apply it.
             locked: memory_lock_refusal().and(getrlimit(Resource::Memlock).maximum),
             // Modules raise the soft limit to the hard limit.
             descriptors: getrlimit(Resource::Nofile).maximum,

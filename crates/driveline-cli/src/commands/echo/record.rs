@@ -111,7 +111,7 @@ fn header(p: &mut Printer<'_>, topic: &TopicName, taken: &Taken, payload: &[u8])
         ("trace_id", header.trace_id),
         ("payload_len", payload.len() as u64),
     ];
-    // Signed: data from another host or its clock can be older than this host's clock.
+    // Signed: times of data from other hosts may lie before this host's clock began.
     p.field("source_time_ns")?;
     p.scalar(source.signed())?;
     for (name, value) in unsigned {

@@ -73,7 +73,8 @@ impl<'a> Waiting<'a> {
         self.told = true;
     }
 
-    /// Returns true if the reason was shown and no sample has arrived yet.
+    /// Returns true if the reason or the end of the last publisher was reported, and no sample has
+    /// arrived since.
     pub(super) fn has_reported(&self) -> bool {
         self.told
     }

@@ -16,7 +16,7 @@ pub(super) fn node(name: &str) -> String {
     if name == "?" { "a node without a name".to_owned() } else { format!("'{}'", cut(name, NAME)) }
 }
 
-/// Returns samples and bytes per second.
+/// Samples and bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rate {
     pub(super) samples: f64,
@@ -66,7 +66,7 @@ pub(super) fn short(host: &str) -> String {
     cut(host.split('.').next().unwrap_or(host), NAME)
 }
 
-/// Formats a duration, rounded down, unlike durations that the lab has measured.
+/// Formats a duration in whole seconds, minutes or hours, rounded down.
 pub(super) fn seconds(ms: u64) -> String {
     match ms / 1000 {
         s @ 0..120 => format!("{s} s"),

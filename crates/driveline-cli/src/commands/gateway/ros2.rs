@@ -140,7 +140,7 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
     text
 }
 
-/// Returns the table of topics.
+/// Prints the gateway, its warnings, and the tables of topics and services.
 pub(super) fn show(
     report: &Report,
     ros2: &Ros2Report,

@@ -27,7 +27,8 @@ fn ended(service: &Ros2ServiceReport) -> String {
     dropped(&by_reason(&service.ended))
 }
 
-/// Returns the table, empty if there are no services.
+/// Prints the table of services and the number of those that are not called or left out; nothing if
+/// there are no services.
 pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Screen) {
     if services.is_empty() {
         return;
