@@ -4,7 +4,8 @@
 use super::Collector;
 use crate::deadlines::{DeadlineSummary, PortEnd, Series};
 
-/// Returns the ports that missed a deadline, in the order of the graph's components, outputs first.
+/// Returns the ports that missed a deadline, in the order of the graph's components; outputs of a
+/// component come before its inputs.
 pub(crate) fn summaries(run: &Collector) -> Vec<DeadlineSummary> {
     let of =
         |((stage, end, port), series): (&(String, PortEnd, String), &Series)| DeadlineSummary {
