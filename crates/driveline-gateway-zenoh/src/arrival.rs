@@ -15,7 +15,8 @@ pub struct Arrivals {
     newest: u64,
     /// Number of samples written before the first one that was sent to this host.
     before: u64,
-    /// Samples between the first and the newest that have not arrived.
+    /// Samples from the first that was sent to this host to the newest that have not arrived, or
+    /// could not be published here.
     lost: u64,
     duplicates: u64,
 }
@@ -90,8 +91,8 @@ impl Arrivals {
     }
 }
 
-/// Returns the minimum age of a sample in nanoseconds, less the error of the clocks; 0 if the
-/// sample may be from the future.
+/// Returns the minimum age of a sample in nanoseconds: its age less the error of the clocks; 0 if
+/// the sample may be from the future.
 #[must_use]
 pub fn least_age_ns(head: &SampleHead, offset: Offset, now: MonotonicNs) -> u64 {
     let age = now.signed_since(offset.to_local(head.header.publish_time));

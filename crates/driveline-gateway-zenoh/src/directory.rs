@@ -591,8 +591,8 @@ fn pause(first: Duration, times: u32) -> Duration {
 }
 
 /// Returns true if one name may be a misspelling of the other. They may differ in capitals, or in
-/// one place where up to two letters were added, removed or changed. Names that differ in digits do
-/// not count, because several sensors often do.
+/// one place where up to two letters were added, removed or changed. Names that differ only in
+/// digits do not count, because several sensors often do.
 fn nearly_same(a: &str, b: &str) -> bool {
     if a.eq_ignore_ascii_case(b) {
         return true;

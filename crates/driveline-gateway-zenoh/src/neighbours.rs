@@ -136,7 +136,7 @@ impl Neighbours {
     }
 
     /// Returns the hosts to connect to now with their addresses, and the time of the next check.
-    /// Forgets replaced hosts.
+    /// Forgets replaced hosts, and strangers and awaited hosts after their time.
     pub fn due(
         &mut self,
         now: MonotonicNs,

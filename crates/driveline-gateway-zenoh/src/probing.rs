@@ -12,13 +12,13 @@ use std::time::Duration;
 /// Number of fast first requests, so that an estimate exists when the first sample arrives.
 const QUICK: u32 = 5;
 const QUICK_EVERY: Duration = Duration::from_millis(50);
-/// Period of requests to a host that sends no topic.
+/// Period of requests to a host that sends no topic received here.
 pub const ASK_OTHERS_EVERY: Duration = Duration::from_secs(2);
 /// Time without an answer after which a host counts as silent. A host that dies or stops is gone
 /// after its lease: 2 s, or 10 s behind routers with Zenoh's own settings.
 pub const SILENT_AFTER: Duration = Duration::from_secs(20);
-/// Minimum number of unanswered requests to a silent host. The time alone proves nothing: this
-/// gateway may have been stopped itself.
+/// A silent host has left more than this number of requests unanswered. The time alone proves
+/// nothing: this gateway may have been stopped itself.
 const SILENT_TO: u32 = 10;
 
 /// State of one host.
@@ -77,7 +77,7 @@ impl Probing {
                 unanswered_since: now,
             });
             if every < host.every {
-                // Samples can be sent to it now.
+                // It now sends a topic received here, so its clock is needed.
                 host.next = now;
             }
             host.every = every;

@@ -257,7 +257,7 @@ impl Window {
     }
 
     /// Handles a "not yet": the receiver has no remote publisher for this sample yet. The sample
-    /// stays in flight; it and all later ones are sent again after a pause. `false`: it is not in
+    /// stays in flight; all samples in flight are sent again after a pause. `false`: it is not in
     /// flight, or it cannot be sent again.
     pub fn not_yet(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         let in_flight = self.flying.iter().any(|f| f.number == ack.number);
@@ -279,8 +279,8 @@ impl Window {
         true
     }
 
-    /// Handles a refusal: the receiver has no remote publisher for this sample and no longer waits
-    /// for one. `true`: a sample is no longer in flight.
+    /// Handles a refusal: the receiver has no remote publisher for this sample, and the route no
+    /// longer waits for one. `true`: a sample is no longer in flight.
     pub fn refused(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         if !self.reliable {
             return self.acknowledged(ack, now);
@@ -430,8 +430,8 @@ impl Window {
         Overdue::GivenUp
     }
 
-    /// Handles the loss of the other host: no sample in flight will be acknowledged. Reliable
-    /// samples wait for its return.
+    /// Handles the loss of the other host, or the end of its request: no acknowledgement of samples
+    /// in flight is expected any more. Reliable samples wait for its return.
     pub fn parted(&mut self, now: MonotonicNs) {
         if self.reliable {
             self.go_back(now);

@@ -71,8 +71,9 @@ impl Report {
     }
 
     /// Returns the summary of a run: outages of the network, absent hosts, and losses between hosts
-    /// since this gateway was started, with one line for each host and topic. Samples skipped by a
-    /// rule are no losses. All starts of another host's gateway count as one host here.
+    /// since this gateway was started. Losses of sent samples have one line for each host and
+    /// topic, those of received samples one for each publisher. Samples skipped by a rule are no
+    /// losses. All starts of another host's gateway count as one host here.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
         if let Some(why) = &self.network.kept_out {

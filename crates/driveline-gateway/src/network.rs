@@ -308,7 +308,7 @@ impl NetworkSpec {
     }
 
     /// Returns the named files that cannot be read, have the wrong kind, or occupy the path of a
-    /// socket. Each has its key, the reason, and a remedy unless the path itself is wrong.
+    /// socket. Each has its key and the reason; a file at the path of a socket also has a remedy.
     #[must_use]
     pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String, Option<&'static str>)> {
         let tls = self.tls.iter().flat_map(|t| {
@@ -391,7 +391,8 @@ pub struct CarriedTopic {
     /// offer.
     #[serde(default, deserialize_with = "written_qos")]
     pub qos: Qos,
-    /// Maximum rate of samples to a host, in Hz; the newest ones are sent. `None`: no limit.
+    /// Maximum rate of samples to a host, in Hz; of best-effort volatile samples, the newest ones
+    /// are sent. `None`: no limit.
     #[serde(default)]
     pub max_rate_hz: Option<f64>,
     /// Only every n-th sample of a publisher is sent. `None` and 1: all.

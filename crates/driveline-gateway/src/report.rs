@@ -364,7 +364,8 @@ pub struct RouteFigures {
     pub sent: u64,
     /// Payload bytes of these.
     pub sent_bytes: u64,
-    /// Samples handed to Zenoh again, because no acknowledgement came.
+    /// Samples handed to Zenoh again: no acknowledgement came, or the other host could not accept
+    /// them yet.
     pub sent_again: u64,
     /// Samples in flight now.
     pub in_flight: u64,
@@ -378,13 +379,15 @@ pub struct RouteFigures {
     pub expired: u64,
     /// Dropped: no acknowledgement came in time.
     pub unacknowledged: u64,
-    /// Dropped by the other host, which counts them by its own reasons.
+    /// Dropped by the other host, which counts them by its own reasons; or dropped here, because
+    /// the other host had no remote publisher for them for too long.
     pub refused: u64,
     /// Dropped: Zenoh did not accept them.
     pub not_sent: u64,
     /// Not sent on: they had come over the network.
     pub remote: u64,
-    /// Acknowledgements of samples that were never sent, which were ignored; no drops.
+    /// Ignored acknowledgements: of samples that were never sent, or too many at once. They are no
+    /// drops.
     pub impossible_acknowledgements: u64,
 }
 

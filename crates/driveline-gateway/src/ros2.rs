@@ -287,7 +287,8 @@ impl Rule {
         }
     }
 
-    /// Returns true if the pattern fits the topic, and the rule includes the direction `from_ros`.
+    /// Returns true if the pattern fits the topic, and the rule includes the direction: from ROS 2,
+    /// or to it if `from_ros` is false.
     #[must_use]
     pub fn covers(&self, topic: &TopicName, from_ros: bool) -> bool {
         self.covers_name(topic.as_str(), from_ros)

@@ -37,8 +37,8 @@ pub struct StatusSocket {
 
 impl StatusSocket {
     /// Listens as `gateway-<kind>.status` in the domain's directory. Replaces the socket of a dead
-    /// gateway of this kind, so the caller must be the only living one. Calls `report` for each
-    /// request, on the socket's thread.
+    /// gateway of this kind, so the caller must be the only living one. Calls `report` on the
+    /// socket's thread; requests that arrive together get the result of one call.
     ///
     /// # Errors
     /// The directory does not permit the socket.
@@ -100,7 +100,7 @@ impl Drop for StatusSocket {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         let path = address(&self.directory, &self.name);
-        // Wakes the thread; if that is not possible, the thread stays in accept until the process
+        // Wakes the thread; if that is not possible, the thread keeps waiting until the process
         // ends.
         let woken = UnixStream::connect(&path).is_ok();
         let _ = std::fs::remove_file(&path);

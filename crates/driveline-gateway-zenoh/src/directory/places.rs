@@ -170,8 +170,8 @@ impl<I> Directory<I> {
         Ok(())
     }
 
-    /// Frees a place. Departed publishers give way, those with the weakest QoS first. Present
-    /// publishers never give way.
+    /// Frees a place. Departed publishers give way: first those that their host no longer lists,
+    /// then those with the weakest QoS, then the oldest. Present publishers never give way.
     fn make_room(
         &mut self,
         topic: &TopicName,
@@ -213,7 +213,8 @@ impl<I> Directory<I> {
         Ok(())
     }
 
-    /// Removes publishers and hosts that are gone for good. Returns the time of the next check.
+    /// Passes the states of publishers to their remote publishers, and removes publishers and hosts
+    /// that are gone for good. Returns the time of the next check.
     pub fn forget(
         &mut self,
         now: MonotonicNs,

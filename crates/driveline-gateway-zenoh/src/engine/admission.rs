@@ -11,7 +11,8 @@ use std::time::Duration;
 
 /// Maximum number of hosts that wait for a place.
 const MAX_WAITING: usize = 64;
-/// Time-out of a liveness request to a host before the next one is asked.
+/// Pause before further hosts are asked whether they exist. The hosts that were asked may take the
+/// free places meanwhile.
 const ASK_NEXT: Duration = Duration::from_secs(1);
 
 /// Hosts that found no place among [`MAX_HOSTS`].

@@ -110,7 +110,7 @@ impl<Q> Waiting<Q> {
         Some(Turn { by, answer: None, end })
     }
 
-    /// Marks a host as answered.
+    /// Notes that a host is no longer being answered.
     fn done(&mut self, by: &Option<HostId>) {
         if let Some(at) = self.answered.iter().position(|answered| answered == by) {
             self.answered.swap_remove(at);
@@ -120,12 +120,12 @@ impl<Q> Waiting<Q> {
 
 /// Body of each thread, until the handle is dropped.
 fn serve<Q>(mailbox: &Mailbox<Waiting<Q>>, answer: impl Fn(Q)) {
-    // Wakes no other thread for the next request: this thread itself checks for it next.
     while let Some(Turn { by, answer: query, end }) =
         mailbox.next(|waiting| waiting.next(MonotonicNs::now()))
     {
         query.into_iter().for_each(&answer);
         drop(end);
+        // Wakes no other thread for the next request: this thread itself checks for it next.
         mailbox.with(|waiting| waiting.done(&by));
     }
 }
@@ -149,8 +149,8 @@ impl Answers {
     }
 
     /// Queues a request. Called on Zenoh's thread. Does not block, except if there are too many
-    /// requests. Then it ends this request itself, and that waits behind a list that another thread
-    /// may be sending to the same host.
+    /// requests or this one is too long. Then it ends this request itself, and that waits behind a
+    /// list that another thread may be sending to the same host.
     pub(super) fn answer(&self, mut query: Query) {
         // Requests need no payload and no attachment. Data of unknown senders must not stay in the
         // queue.

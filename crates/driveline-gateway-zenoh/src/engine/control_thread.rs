@@ -47,7 +47,8 @@ pub(super) struct ControlThread {
     incoming: Incoming,
     receiving: Arc<Receiving>,
     reconnect: Reconnect,
-    /// `None` if Zenoh does not connect to hosts that it discovers.
+    /// `None` if Zenoh does not connect to hosts that others report, or a Zenoh file sets the `id`
+    /// of the session.
     peer_discovery: Option<DiscoveryQueries>,
     control: Arc<Control>,
     /// Fixed part of its reports.
@@ -216,7 +217,8 @@ impl ControlThread {
     }
 
     /// Runs until the gateway is stopped, or until it must restart because a host does not answer
-    /// any more. Returns `None` if the gateway was stopped, otherwise the names for `tried`.
+    /// any more or a named interface is gone. Returns `None` if the gateway was stopped, otherwise
+    /// the names for `tried`.
     pub(super) fn run(mut self) -> Option<BTreeSet<String>> {
         while !self.control.is_stopped() {
             let now = MonotonicNs::now();
@@ -274,7 +276,8 @@ impl ControlThread {
     }
 
     /// Returns the name of an interface that is gone although sockets are bound to it. Such sockets
-    /// stay bound to the old interface, even if a new one has the same name.
+    /// stay bound to the old interface, even if a new one has the same name. Once a second, also
+    /// looks for missing hosts, and checks whether Zenoh can still be used in this process.
     fn lost_interface(&mut self, now: MonotonicNs) -> Option<String> {
         self.interfaces_at.take_if(|at| now >= *at)?;
         self.interfaces_at = Some(now + INTERFACES_EVERY);

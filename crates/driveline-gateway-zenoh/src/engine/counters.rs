@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counters of samples for each route and remote publisher, readable from any thread.
+//! Counters of samples for each route, readable from any thread.
 
 use crate::window::WindowCounters;
 use driveline_gateway::RouteFigures;
 use driveline_shm::TransportStats;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counters of a route, written by its thread.
+/// Counters of a route, written by its thread; `excess_acknowledgements` by Zenoh's thread.
 #[derive(Debug, Default)]
 pub(super) struct RouteCounters {
     sent: AtomicU64,

@@ -151,7 +151,7 @@ impl Incoming {
         self.turned_away.add(id).into_iter().for_each(|line| common.log(line));
     }
 
-    /// Returns true if another host was ever present, of any version.
+    /// Returns true if another host of this version is known, or one of another version is present.
     pub(super) fn has_met_hosts(&self) -> bool {
         !self.directory.hosts().is_empty() || !self.foreign.is_empty()
     }
@@ -349,7 +349,8 @@ impl Incoming {
     fn probe(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         let hosts = self.directory.hosts();
         let every = |h: &Host| if h.sends_something() { ASK_EVERY } else { ASK_OTHERS_EVERY };
-        // A host without topics may serve other hosts, as a router does.
+        // A gateway that carries no topics asks no host: it may be a router, and a restart because
+        // of a silent host would affect all hosts that it serves.
         let there = hosts
             .iter()
             .filter(|(_, h)| h.alive && self.carries)
@@ -532,7 +533,7 @@ fn ask(common: &GatewayState, question: Question) {
 fn ask_for_time(common: &GatewayState, host: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
     let key = common.keys.key(&Parsed::Clock(host.clone()));
     let (inbox, host) = (common.inbox.clone(), host.clone());
-    // From now on, its samples may be requested.
+    // Called with the answer. From then on, samples of the host may be requested.
     let counted =
         move |asked, changes| inbox.push(Event::Counted { host: host.clone(), changes, asked });
     common.questions.ask(&common.session, &key, clock, Duration::ZERO, counted);

@@ -17,7 +17,8 @@ pub(super) fn note_seen_interfaces() {
     SEEN.get_or_init(interfaces);
 }
 
-/// Named interfaces, and true for those used for discovery.
+/// Named interfaces, and true for those whose addresses other hosts are to find: by discovery, or
+/// because the gateway listens on all addresses of the interface.
 fn named(spec: &NetworkSpec) -> impl Iterator<Item = (&str, bool)> {
     spec.interface.as_deref().map(|name| (name, true)).into_iter().chain(spec.listen_interfaces())
 }

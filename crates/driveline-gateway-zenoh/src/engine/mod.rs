@@ -4,8 +4,9 @@
 //!
 //! One thread, the *control thread*, decides which tokens, offers, routes and remote publishers
 //! exist. The host transport and Zenoh's callbacks wake it; otherwise it sleeps. Samples do not
-//! pass through it. Each route has a thread. Arrived samples are published on Zenoh's threads. Each
-//! host has a thread for acknowledgements, and a few threads send lists of publishers.
+//! pass through it. Each route has a thread. Arrived best-effort samples are published on Zenoh's
+//! threads, reliable ones on a thread for each host, offer and topic. Each host with remote
+//! publishers here has a thread for acknowledgements, and a few threads send lists of publishers.
 
 mod acknowledgements;
 mod admission;

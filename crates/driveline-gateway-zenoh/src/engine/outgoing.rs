@@ -118,7 +118,8 @@ pub(super) struct Listed {
     pub(super) changes: u64,
 }
 
-/// Publishers that are not announced. Routes skip them, because they have no receiver.
+/// Publishers that are not announced. Routes do not repeat their samples, because they have no
+/// receiver.
 pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
 
 /// First sample of each publisher for each host. Routes note it.

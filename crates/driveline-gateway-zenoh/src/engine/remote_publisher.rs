@@ -526,7 +526,7 @@ impl Receiving {
     }
 
     /// Makes the control thread request the list of the sending host, which should contain the
-    /// publisher. Samples of unknown publishers cause nothing else.
+    /// publisher. Apart from an acknowledgement, samples of unknown publishers cause nothing else.
     fn not_known(&self, from: &HostId, topic: &TopicName, now: MonotonicNs) {
         let reported_at = self.reported_at.load(Ordering::Relaxed);
         if now.0 >= reported_at.saturating_add(REPORT_AGAIN.as_nanos() as u64)

@@ -35,8 +35,8 @@ const SMALL_BYTES: usize = 8 * 1024;
 const MAX_WAITING_ACKS: usize = 128;
 /// A time request of another route counts as this route's nudge if it is not older than this.
 const NUDGED_LATELY: Duration = Duration::from_millis(2);
-/// Pause after a failure of the host transport or of Zenoh, so that a lasting failure costs no CPU
-/// time.
+/// Pause after the host transport could not give the next sample, so that a lasting failure costs
+/// no CPU time.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(20);
 
 /// Time for which samples of a publisher without a remote publisher on the other host are repeated,
@@ -77,7 +77,7 @@ impl RouteInbox {
         self.kicker.kick();
     }
 
-    /// Returns true if this publisher's last samples are still in flight.
+    /// Returns true if this publisher's last samples are still in flight or still to be taken.
     pub(super) fn owes(&self, publisher: EndpointId) -> bool {
         lock(&self.owed).contains(&publisher)
     }
@@ -302,12 +302,12 @@ struct Sender {
     subscription: Subscription,
     set: WaitSet,
     window: Window,
-    /// Late subscriptions get earlier samples. So the first sample of a publisher counts, although
-    /// it is sent best effort.
+    /// True if late subscriptions get earlier samples. Then even a best-effort route sends the
+    /// first sample of a publisher again if the other host has no remote publisher for it yet.
     latched: bool,
     standing: BTreeMap<EndpointId, Standing>,
-    /// Samples in flight that may have to be sent again. The last one is pinned if it is long; the
-    /// others are copied.
+    /// Samples in flight that may have to be sent again. The last one is pinned if it is long or
+    /// must be alone in flight; the others are copied.
     held: VecDeque<(Bytes, SampleHead)>,
     period: Option<Duration>,
     /// True with a rate limit: the newest sample is sent, whatever the depth. False if each sample

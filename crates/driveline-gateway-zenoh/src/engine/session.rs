@@ -48,7 +48,7 @@ const SOCKET_RECEIVES_BYTES: [u32; 2] = [64 * 1024, 208 * 1024];
 /// Space for a message in addition to its payload.
 const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
 const RECEIVE_BUFFER_BYTES: u32 = 1 << 20;
-/// Maximum number of peers and routers connected at once, and of connections being accepted.
+/// Maximum number of peers and routers connected at once.
 const MAX_SESSIONS: u32 = 64;
 
 /// Returns the number of bytes that this bandwidth carries in `us` microseconds, within the bounds.
@@ -344,7 +344,7 @@ mod tests {
         );
     }
 
-    /// Checks the sum in section 7 of the protocol.
+    /// Checks times in `docs/protocols/network-faults.md`, "A link that is back".
     #[test]
     fn a_restored_link_is_tried_soon_enough() {
         /// Time after which Linux repeats the first packet of a connection.

@@ -99,7 +99,7 @@ pub(super) enum Out {
     StartAnew(BTreeSet<String>),
 }
 
-/// State of a reader outside the gateway, for comparison.
+/// State of the world outside the gateway, to check the gateway against.
 pub(super) struct Reader<'a> {
     pub(super) time: u64,
     /// Clock of each host.

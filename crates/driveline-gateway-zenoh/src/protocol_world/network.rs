@@ -134,7 +134,7 @@ impl Network {
         self.all_of(host).into_iter().find(|(c, end)| self.connections[c].starts[1 - end] == start)
     }
 
-    /// Starts to which this host has an attempt in progress.
+    /// Start numbers of the gateways to which this host has an attempt in progress.
     pub(super) fn meeting(&self, host: usize) -> Vec<u64> {
         let of_host = self.attempts.iter().filter(|((from, _), _)| *from == host);
         of_host.filter_map(|(_, start)| *start).collect()

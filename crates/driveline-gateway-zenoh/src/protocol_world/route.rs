@@ -71,7 +71,7 @@ impl Route {
         true
     }
 
-    /// Returns true if samples of a publisher are still in flight.
+    /// Returns true if samples of a publisher are still in flight or still to be taken.
     pub(super) fn owes(&self, id: EndpointId, sources: &BTreeMap<EndpointId, Source>) -> bool {
         let unread = self.next.get(&id).is_some_and(|(_, next)| *next <= sources[&id].written());
         self.parked_since.is_none() && (unread || self.senders.contains_key(&id))

@@ -78,8 +78,8 @@ pub struct SampleHead {
     pub publisher: u128,
     /// Number of the sample, counted by its publisher.
     pub written: u64,
-    /// Number of earlier samples of this publisher that were sent to this host. 0 from earlier
-    /// releases.
+    /// Number of earlier samples of this publisher that the route had to send to this host. 0 from
+    /// earlier releases.
     pub owed: u32,
     /// Time of the hand-over to Zenoh, on the sending host's clock.
     pub sent: MonotonicNs,
@@ -195,7 +195,7 @@ pub enum Outcome {
     Published,
     /// It was older than its lifespan.
     Expired,
-    /// It is too long, or damaged.
+    /// It is too long or damaged, or no slot is free for it.
     Damaged,
     /// Its publisher has no remote publisher here and will not get one.
     Unknown,

@@ -198,7 +198,8 @@ impl Keys {
         format!("{}{kind}/**", self.prefix)
     }
 
-    /// Key expression of all messages of one kind to a host: `pub`, `s`, or `a`.
+    /// Key expression of all keys of one kind that name this host first: messages to it (`pub`,
+    /// `s`, `a`), or its tokens (`pub`, `want`).
     #[must_use]
     pub fn addressed(&self, kind: &str, to: &HostId) -> String {
         format!("{}{kind}/{to}/**", self.prefix)

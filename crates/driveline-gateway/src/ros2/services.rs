@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Maximum number of services of a gateway, each of which has a thread.
 pub const MAX_SERVICES: usize = 64;
-/// Maximum number of calls in flight of a service: the maximum of a client of a service.
+/// Maximum number of calls in flight of a service: as many as one Driveline client may have.
 pub const MAX_PENDING: u32 = 64;
 const MIN_TIMEOUT_MS: u32 = 100;
 const MAX_TIMEOUT_MS: u32 = 600_000;

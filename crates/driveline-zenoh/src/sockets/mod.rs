@@ -39,8 +39,9 @@ const MOST_MS: u32 = i32::MAX as u32;
 const OPEN: &str = "/proc/self/fd";
 
 /// Makes the kernel break all TCP connections of this process when sent data is not acknowledged,
-/// or finds no space, for `limit`, in milliseconds. Includes later connections, for the life of the
-/// process. Only for programs in which all sockets may be treated so. Runs in its own thread.
+/// or finds no space, for `limit`, rounded down to milliseconds. Includes later connections, for
+/// the life of the process. Only for programs in which all sockets may be treated so. Runs in its
+/// own thread.
 ///
 /// # Errors
 /// If `/proc` cannot be read, or a thread cannot be started.
