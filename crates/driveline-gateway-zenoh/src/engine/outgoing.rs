@@ -338,7 +338,8 @@ impl Outgoing {
     }
 
     /// Ensures that a route can be added within the limits of threads and of its publishers' pins.
-    /// Routes of hosts that no longer want the topic give way, oldest first.
+    /// For the pins, routes of hosts that no longer want the topic give way: first those that have
+    /// been unwanted longest.
     fn make_room(
         &mut self,
         (_, offered, topic): &RouteKey,
