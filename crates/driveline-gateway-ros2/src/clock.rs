@@ -55,7 +55,7 @@ impl StampClock {
         let Self::Simulation(ahead) = self else { return Ok(()) };
         let mut from = Decoder::new(sample)?;
         let (sec, nanosec): (i32, u32) = (from.number()?, from.number()?);
-        // Fits: below 2^31 * 10^9 + 2^32, and a monotonic time of 292 years.
+        // Fits: its absolute value is below 2^31 * 10^9 + 2^32. The subtraction saturates.
         let time = i64::from(sec) * SECOND_NS + i64::from(nanosec);
         ahead.store(time.saturating_sub_unsigned(arrived.0).max(NEVER + 1), Ordering::Relaxed);
         Ok(())

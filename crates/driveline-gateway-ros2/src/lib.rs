@@ -7,8 +7,8 @@
 //! QoS and the reasons why endpoints do not match, discovery data of nodes and gateways, and the
 //! conversion of samples.
 //!
-//! Not here: definitions of ROS 2 types and CDR (`driveline-rosidl`), graph files and rules
-//! (`driveline-runtime`), actions.
+//! Not here: definitions of ROS 2 types and CDR (`driveline-rosidl`), graph files
+//! (`driveline-graph`), rules (`driveline-gateway`), actions.
 //!
 //! In the example, both the server and the client of a service are in Driveline. With the rule
 //! `{service: /math/add, type: demo_srvs/srv/Add, server: driveline}` under `ros2: services:`, ROS

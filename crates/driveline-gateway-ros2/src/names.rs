@@ -48,7 +48,7 @@ pub fn dds_topic(topic: &TopicName) -> Option<String> {
 }
 
 /// Returns the topic of a DDS topic; `None` if it is not a ROS 2 topic, but a service or a topic of
-/// another program.
+/// another program, or if its name is too long for Driveline.
 #[must_use]
 pub fn topic_of_dds(name: &str) -> Option<TopicName> {
     topic_of_ros(name.strip_prefix(TOPIC_PREFIX)?)
@@ -120,7 +120,7 @@ pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
 }
 
 /// Returns the node name of a remote publisher: the writer's node, or the writer's id if the node
-/// is unknown. `fallback` replaces names that are too long.
+/// is unknown or Driveline does not permit its name. `fallback`: used if it permits neither.
 #[must_use]
 pub fn inlet_node(node: Option<&RosNode>, gid: &[u8; 16], fallback: &NodeName) -> NodeName {
     let named = node.and_then(|RosNode { namespace, name }| {

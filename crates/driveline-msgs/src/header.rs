@@ -97,7 +97,7 @@ pub enum TextError {
         field: &'static str,
         /// Length of the text in bytes.
         len: usize,
-        /// Size of the field in bytes.
+        /// Maximum length of the text in bytes.
         max: usize,
     },
     /// The text contains a zero byte, which readers take as its end.

@@ -3,7 +3,7 @@
 //!
 //! Plain types, which are read in place: [`Image`], [`CompressedImage`], [`PointCloud`], [`Imu`],
 //! [`RadarScan`], each with a [`Header`]. Protobuf messages: [`proto`]. Both have C++ counterparts
-//! (`sdk/cpp/include/driveline`) with the same schema hash.
+//! with the same schema hash: in `sdk/cpp/include/driveline`, and generated from `proto/`.
 //!
 //! Enumerations in plain types are stored as integers, because a peer can send any bit pattern;
 //! they are checked when read.

@@ -380,7 +380,8 @@ impl<'a> CloudView<'a> {
     /// same size.
     ///
     /// # Errors
-    /// [`CloudError`] that names the difference from `P`, or if there are gaps between rows.
+    /// [`CloudError`] that names the difference from `P`, or if there are gaps between rows, or the
+    /// data is not aligned for `P`.
     pub fn points<P: Point>(&self) -> Result<&'a [P], CloudError> {
         self.check_points::<P>()?;
         let points = self.data.get(..self.len() * size_of::<P>());

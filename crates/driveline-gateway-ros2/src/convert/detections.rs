@@ -110,7 +110,7 @@ pub(super) fn sample(
     to.length(message.detections.len())?;
     let mut len = 0_usize;
     for detection in &message.detections {
-        // Checked before allocating: a detection takes more bytes in CDR than here.
+        // Checked before allocating: a detection takes more bytes in CDR than in the payload.
         len = len.saturating_add(
             LEAST as usize + COVARIANCE * 8 + own.frame_id.len() + detection.class_label.len(),
         );

@@ -29,7 +29,8 @@ pub enum ConvertError {
          `source_time: arrival`"
     )]
     Stamp(String),
-    /// The name of the frame does not fit.
+    /// The name of the frame does not fit, or another text of detections or of health cannot be
+    /// converted.
     #[error("header.{0}")]
     FrameId(TextError),
     /// The name of a compressed image's format does not fit.
@@ -73,7 +74,7 @@ pub enum ConvertError {
         index: usize,
         /// Name of the count.
         reason: &'static str,
-        /// Actual value.
+        /// Description of the value, such as `a rotated box`.
         what: &'static str,
     },
     /// The payload does not match its schema.

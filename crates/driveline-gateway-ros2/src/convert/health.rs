@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `diagnostic_msgs/msg/DiagnosticArray`, only towards ROS.
 //!
-//! One status for the run, one for each module and one for each component, with names as
-//! `diagnostic_aggregator` groups them: `graph`, `graph/module`, `graph/module/component`.
+//! One status for the run, one for each module and gateway, and one for each component, with names
+//! as `diagnostic_aggregator` groups them: `graph`, `graph/module`, `graph/module/component`.
 
 use super::{ConvertError, Result, ToRos, header};
 use driveline_msgs::TextError;

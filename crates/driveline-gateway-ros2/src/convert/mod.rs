@@ -121,8 +121,8 @@ impl<'a> FromRos<'a> {
 
 impl<'a> ToRos<'a> {
     /// Converts a Driveline payload to ROS 2. `stamps_ahead_ns`: see [`Arrival`]; a sample may have
-    /// at most `max_len` bytes. Allocates for everything except pixels, points and
-    /// radar returns.
+    /// at most `max_len` bytes. Allocates for everything except pixels, compressed files, points
+    /// and radar returns.
     ///
     /// # Errors
     /// [`ConvertError`]: the payload is not such a message, or a value in it does not fit.

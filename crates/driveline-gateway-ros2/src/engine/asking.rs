@@ -26,8 +26,8 @@ pub(super) struct Asking {
     asked: HashMap<Pair, Option<Subscription>>,
 }
 
-/// Converts the QoS that a subscription requests to Driveline. If Driveline lacks a kind, the next
-/// higher kind is requested.
+/// Converts the QoS that a subscription requests to Driveline. If Driveline lacks a kind, the
+/// highest one that it has is requested.
 fn request(of: &EndpointQos) -> Qos {
     let ms = |time: Duration| u32::try_from(time.as_millis()).ok().map(|ms| ms.max(1));
     Qos {

@@ -47,8 +47,8 @@ pub(super) struct Backlog<T> {
 }
 
 impl<T: Send + 'static> Backlog<T> {
-    /// Starts the thread. `depth`: maximum number of queued samples. `send` writes one, on the
-    /// backlog's thread.
+    /// Starts the thread. `depth`: maximum number of queued samples, if above [`MIN_SAMPLES`].
+    /// `send` writes one, on the backlog's thread.
     pub(super) fn start(
         depth: u32,
         mut send: impl FnMut(T) -> Result<(), String> + Send + 'static,

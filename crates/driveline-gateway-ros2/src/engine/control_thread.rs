@@ -335,7 +335,7 @@ impl ControlThread {
                 break;
             }
         }
-        // Waits for threads that are sending.
+        // Waits a short time for threads that are sending; then their samples are lost.
         self.common.transports.iter().for_each(|transport| transport.give_up());
     }
 
@@ -418,7 +418,8 @@ impl ControlThread {
                 }
                 return;
             }
-            // Maximum payload while DDS sends; longer samples are counted.
+            // The graph does not have this topic, so the maximum of all topics and services
+            // applies. Longer samples are dropped and counted.
             let max_payload = self.common.longest;
             let local = LocalTopic {
                 topic,

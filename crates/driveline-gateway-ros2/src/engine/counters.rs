@@ -30,8 +30,8 @@ impl Counters {
         self.across.load(Relaxed)
     }
 
-    /// Counts the results of earlier samples when a sample is written. `log`: called for the first
-    /// sample that was not written, with `reason`.
+    /// Counts the results of earlier samples when a sample is written. Those that were not written
+    /// are counted under `reason`. `log`: called with the cause if these are the first of `reason`.
     pub(super) fn written(&self, written: &Written, reason: &'static str, log: impl FnOnce(&str)) {
         self.replaced.fetch_add(written.replaced, Relaxed);
         if written.failed > 0 {
@@ -43,7 +43,7 @@ impl Counters {
         }
     }
 
-    /// Number of samples that were replaced before all reliable readers had acknowledged them.
+    /// Number of samples that were replaced and may be lost; see [`Written`].
     pub(super) fn replaced(&self) -> u64 {
         self.replaced.load(Relaxed)
     }

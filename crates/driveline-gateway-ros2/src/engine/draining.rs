@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Draining {
     /// Time until which its samples may arrive.
     until: Instant,
-    /// Round of the topic's feed after which all samples that had arrived until then are taken.
+    /// Round of the topic's feed after which all samples that had arrived by `until` are taken.
     last: Option<u64>,
 }
 

@@ -32,7 +32,7 @@ impl fmt::Display for Profile {
 }
 
 /// Number that identifies an endpoint: over DDS the instance handle of CycloneDDS, over Zenoh the
-/// publisher's id.
+/// endpoint's id (gid).
 pub(super) type Handle = u128;
 
 pub(super) fn handle_of(gid: &Gid) -> Handle {

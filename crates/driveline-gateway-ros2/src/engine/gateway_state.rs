@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub(super) struct GatewayState {
     pub(super) participant: Participant,
     pub(super) spec: Ros2Spec,
-    /// Maximum length of a sample over all topics, in bytes.
+    /// Maximum payload over all topics and services, in bytes.
     pub(super) longest: u64,
     pub(super) types: Types,
     pub(super) node: NodeName,

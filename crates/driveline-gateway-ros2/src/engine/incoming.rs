@@ -194,8 +194,8 @@ impl Incoming {
         }
     }
 
-    /// Accepts waiting writers, oldest first, after another has gone. Passes samples to the other
-    /// profile that could not be passed before.
+    /// Accepts waiting writers, oldest first, after another has gone. Opens writers of the other
+    /// profile for which there was no space before.
     pub(super) fn try_again(&mut self, common: &Arc<GatewayState>) {
         self.pass_again(common);
         if !std::mem::take(&mut self.freed) {
@@ -355,8 +355,8 @@ impl Incoming {
         common.has(self.profile.other()) && common.spec.rule(topic, false).is_some()
     }
 
-    /// Passes samples of a writer to the other profile. Returns false if there is no space, which
-    /// was logged.
+    /// Opens a writer of the other profile for the samples of a writer. Returns false if there is
+    /// no space, which was logged.
     fn pass(
         &self,
         common: &Arc<GatewayState>,

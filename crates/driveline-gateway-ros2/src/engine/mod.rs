@@ -4,10 +4,11 @@
 //!
 //! One thread, the *control thread*, receives the discovery of both profiles and decides what is
 //! carried. Samples do not pass through it. Each topic has a thread for each direction, and from
-//! ROS 2 one for each profile. Each service has a thread (its executor). Over DDS, each server or
-//! client that the gateway has for a service has a thread, and a client has a second one for
-//! requests. With rmw_zenoh, requests and responses arrive on Zenoh's threads. While a dropped part
-//! of a service ends, it has a thread of its own.
+//! ROS 2 one for each profile. In a gateway with both profiles, each writer over rmw_zenoh has a
+//! thread. Each service has a thread (its executor). Over DDS, each server or client that the
+//! gateway has for a service has a thread, and a client has a second one for requests. With
+//! rmw_zenoh, requests and responses arrive on Zenoh's threads. While a dropped part of a service
+//! ends, it has a thread of its own.
 //!
 //! DDS and rmw_zenoh implement the traits of `transport`, `feed`, `ros_writer` and
 //! `service`. Only `transports` names both.

@@ -94,7 +94,7 @@ pub(super) struct Numbers {
     before: Option<i64>,
     /// Number of skipped sequence numbers.
     gaps: u64,
-    /// Samples that arrived without space for them, and are not counted here yet.
+    /// Number of samples that arrived and found no space, and that no gap has included yet.
     rejected: u64,
 }
 

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// See the module.
 pub(in crate::engine) struct DdsTransport {
     release: Release,
-    /// Maximum length of a sample over all topics, in bytes: any sample may have it.
+    /// Maximum payload over all topics and services, in bytes: any sample may have it.
     longest: u64,
     /// True if all nodes are on this host.
     same_clock: bool,

@@ -3,8 +3,8 @@
 //! `docs/protocols/ros2-services.md`, section 5.
 //!
 //! Requests arrive on the thread of the service's executor, or on a thread of the other profile,
-//! and are sent on the same thread. Responses are passed on by the thread on which they arrive. The
-//! control thread checks the time-outs.
+//! and are sent on the same thread, or over DDS queued there. Responses are passed on by the thread
+//! on which they arrive. The control thread checks the time-outs.
 
 use super::clients::{Present, Seen};
 use super::counts::Counts;

@@ -165,7 +165,7 @@ impl RosServer {
             }
             [(key, server)] => {
                 unfit(common, &self.calls.of, server)?;
-                // With one profile, a request goes to every server of the name.
+                // Within a profile, a request goes to every server of the name.
                 let beside: Vec<_> =
                     marked.into_iter().filter(|(_, p)| p.profile == server.profile).collect();
                 if beside.is_empty() {

@@ -202,7 +202,7 @@ impl Asking for ZenohAsking {
 const ASKING: u8 = 0;
 /// Zenoh has accepted it.
 const ASKED: u8 = 1;
-/// The outcome was reported.
+/// The outcome was reported, or an error arrived after the time-out of the call.
 const ENDED: u8 = 2;
 /// Zenoh has dropped it before the outcome was known, and nothing was reported. If the request was
 /// not accepted, nothing may be reported.
