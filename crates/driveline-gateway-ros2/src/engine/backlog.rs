@@ -166,7 +166,7 @@ mod tests {
     fn a_waiting_writer_blocks_no_other_and_the_newest_samples_are_kept_for_it() {
         let link = Link::new(20);
         assert_eq!(link.backlog.push(0, 1), Pushed::default());
-        // The link has no space: the first sample waits in it, and no other for the link.
+        // The link has no space: the first sample waits in `send`, the others in the queue.
         assert_eq!(link.begun.recv().unwrap(), 0);
         let pushed: u64 = (1..=25).map(|n| link.backlog.push(n, 1).replaced).sum();
         assert_eq!(pushed, 5);

@@ -78,7 +78,7 @@ fn a_reader_that_a_topic_waits_for_does_not_block_the_control_thread() {
     let topic: TopicName = "slow".parse().unwrap();
     let rule = Rule::new("/slow", Direction::FromRos);
     let class = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
-    // A deadline of an hour: the test ends the wait.
+    // A time-out of an hour: the test ends the wait.
     let qos =
         Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
     let remote_publisher = remote_publisher(&common, &topic, &rule, class, qos);

@@ -135,8 +135,7 @@ fn publishers_are_found_and_lost_without_their_events() {
     let mut sender = sender(&control_thread, &topic, Qos::default());
     let others = others(dir.path());
     let publisher = |node| publisher(&others, &topic, node, Qos::default());
-    // Its type is unknown in ROS 2 and there is no profile, so each existing publisher that was
-    // discovered is refused.
+    // There is no profile, so each existing publisher that was discovered is refused.
     let refused = || {
         let mut nodes: Vec<_> =
             lock(&control_thread.common.refusals).values().map(|r| r.host.clone()).collect();

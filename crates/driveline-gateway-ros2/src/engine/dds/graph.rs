@@ -297,7 +297,7 @@ mod tests {
                 nodes.len()
             );
         }
-        // The first announcement is withdrawn, so there is space again.
+        // Participant 2 withdraws its endpoints, so there is space again.
         remember(&mut nodes, &mut participants, says(2, 0, 0), 100);
         remember(&mut nodes, &mut participants, says(1, 2, 3), 100);
         assert_eq!(nodes.len(), 6);
