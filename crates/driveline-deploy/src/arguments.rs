@@ -49,8 +49,8 @@ pub struct Container {
 }
 
 /// Returns the arguments that start a container in the background with minimal rights: no root
-/// user, no capability, a read-only root, no network, and its own namespaces. The engine removes it
-/// at its end and never restarts it.
+/// user, no capability (except `SYS_NICE` for real-time threads, with Podman), a read-only root, no
+/// network, and its own namespaces. The engine removes it at its end and never restarts it.
 #[must_use]
 pub fn run_arguments(kind: EngineKind, container: &Container) -> Vec<String> {
     let c = container;

@@ -21,7 +21,7 @@ pub(crate) const LAUNCHER_SOCKET: &str = ".launcher";
 
 /// Environment variables of the launcher that are passed to its modules.
 const PASSED_ON: [&str; 3] = ["DRIVELINE_LOG", "RUST_BACKTRACE", "TZ"];
-/// Directories of the system. Paths in them are not mounted only because a parameter names them.
+/// Directories of the system. A path in them is not mounted when only a parameter names it.
 const SYSTEM: [&str; 10] =
     ["/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sys", "/usr"];
 
@@ -165,7 +165,7 @@ impl Plan {
         command
     }
 
-    /// Returns the container of a module. `number` counts its starts.
+    /// Returns the container of a module. `number` counts the starts of all modules in the run.
     #[must_use]
     pub fn container(
         &self,

@@ -208,7 +208,6 @@ pub fn given(path: &Path, user: u32, group: u32, mode: u32) -> io::Result<()> {
     if !path.symlink_metadata()?.is_dir() {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no directory"));
     }
-    // The owner first, because changing it clears the set-user and set-group bits.
     std::os::unix::fs::lchown(path, Some(user), Some(group))?;
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }

@@ -2,8 +2,7 @@
 //! Files for an image of a user's own component library.
 
 const CONTAINERFILE: &str = include_str!("template/Containerfile");
-/// Paths that are not sent to the engine: otherwise the build on the host would replace the build
-/// in the image.
+/// Paths that are not sent to the engine, because the build in the image does not use them.
 const IGNORED: &str = "build\n.git\n";
 
 /// Returns names and texts of the files for a library, which is named without `lib` and `.so`.

@@ -406,8 +406,8 @@ impl Files {
             return None;
         }
         let by_schema = mistakes.len() > told;
-        // serde refuses unknown parts one after the other: each refused part is removed before the
-        // next attempt.
+        // serde reports only the first part that it refuses: this part is removed before the next
+        // attempt.
         for _ in 0..MOST_REFUSED {
             let part =
                 if mistakes.is_empty() { root.clone() } else { partial::part(root, &mistakes)? };

@@ -15,7 +15,7 @@ pub(super) fn real_time(spec: &ModuleSpec) -> ResolvedRealTime {
     }
 }
 
-/// An executor with exclusive CPUs, and its place in the file.
+/// An executor with its CPUs, if it has any, and its place in the file.
 struct Pinned<'a> {
     document: usize,
     module: &'a str,
@@ -30,8 +30,8 @@ impl Pinned<'_> {
     }
 }
 
-/// Reports exclusive executors without `cpus`, CPUs that another executor has as well, and
-/// executors with fewer CPUs than threads.
+/// Reports exclusive executors without `cpus` or with fewer CPUs than threads, and exclusive CPUs
+/// that another executor has as well.
 pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)]) {
     let executors = specs.iter().flat_map(|(module, document, spec)| {
         spec.executors.iter().map(move |(executor, e)| (module, *document, executor, e))
@@ -60,7 +60,7 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)]) {
         }
     }
     for (i, p) in pinned.iter().enumerate() {
-        // Each pair is reported once, at the later executor.
+        // Reported at the later executor of a pair, for the first executor that shares its CPUs.
         let shares = |other: &&Pinned<'_>| {
             (p.exclusive || other.exclusive) && other.cpus.iter().any(|c| p.cpus.contains(c))
         };

@@ -168,7 +168,7 @@ impl<'a> Resolver<'a> {
             .collect()
     }
 
-    /// Checks modules, network and rules of an incomplete graph, each by itself.
+    /// Checks the modules and the gateways' sections of an incomplete graph, each by itself.
     fn each_by_itself(mut self) {
         let specs = self.specs();
         self.component_names(&specs);
@@ -789,7 +789,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Lists the sections for which gateways run without modules, as the end of a sentence.
+/// Lists the purposes for which gateways run without modules, as the end of a sentence.
 fn alone(sections: &[&dyn Section]) -> String {
     if sections.is_empty() {
         return String::new();

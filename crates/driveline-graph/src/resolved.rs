@@ -44,9 +44,9 @@ pub struct ResolvedGraph {
     pub on_launcher_lost: OnLauncherLost,
     /// Topic on which the launcher publishes the health of the run.
     pub health_topic: Option<TopicName>,
-    /// Topics that components of this graph name, by name.
+    /// Topics that components of this graph, its gateways or its launcher use, by name.
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
-    /// Modules, in the order in which they start.
+    /// Modules, in the order of the files. With `depends_on`, a module may start later.
     pub modules: Vec<ResolvedModule>,
     /// Its modes, if it has any.
     pub modes: Option<ResolvedModes>,

@@ -86,7 +86,7 @@ pub(super) fn check(
     }
     let declared: Vec<(String, usize, TopicSpec)> =
         files.topics.iter().map(|(n, t)| (n.clone(), t.document, t.spec.clone())).collect();
-    // Topics that gateways carry for programs outside of the graph have no ends in it.
+    // Topics that only gateways or the launcher use have no ends in the graph.
     let carried: Vec<TopicName> = declared
         .iter()
         .filter(|(n, _, t)| is_carried(files, n, t))
@@ -160,8 +160,8 @@ fn single_rules(files: &Files) -> impl Iterator<Item = (&'static str, TopicName)
     files.sections.iter().flat_map(of)
 }
 
-/// Returns the rule that would cover the topic if it were spelt correctly, its place, and the
-/// correction.
+/// Returns the rule that would cover the topic if the rule were spelt correctly, with its place and
+/// the corrected pattern.
 fn misspelt_rule(files: &Files, name: &TopicName) -> Option<(String, Place, String)> {
     files.sections.iter().find_map(|section| {
         let (i, rule, meant) = section

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts the values of the vision stages to Driveline messages, and back. No other file uses
-// both. The time for conversions counts as communication, as in the experiment that the pipeline
-// reproduces.
+// Converts the values of the vision stages to Driveline messages, and back. The stages themselves
+// use no messages. The time for conversions counts as communication, as in the experiment that the
+// pipeline reproduces.
 #pragma once
 
 #include <string>
@@ -40,7 +40,7 @@ void to_message(const std::vector<Track>& tracks, msgs::Tracks2D& message);
 std::vector<Track> from_message(const msgs::Tracks2D& message);
 
 void to_message(const FusedScene& scene, msgs::FusedScene& message);
-// Contains only the data for an overlay.
+// Returns only the data for an overlay.
 FusedScene from_message(const msgs::FusedScene& message);
 
 // Returns true for the name of a classical detector. Results derived from its output keep the name.

@@ -143,7 +143,7 @@ protected:
         return pixels & cv::Rect(0, 0, image.cols, image.rows);
     }
 
-    // Returns index and score of the best vehicle class.
+    // Returns the best vehicle class and its score.
     [[nodiscard]] std::pair<VehicleClass, float> best_vehicle(const float* scores,
                                                               std::size_t stride) const {
         std::pair<VehicleClass, float> best{VehicleClass::unknown, 0.0F};

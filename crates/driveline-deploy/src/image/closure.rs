@@ -83,7 +83,7 @@ pub fn parse_ldd(text: &str) -> (Vec<Library>, Vec<String>) {
             Some((name, path)) if path.starts_with('/') => {
                 libraries.push(Library { name: name.to_owned(), path: path.into() });
             }
-            // The linker itself, or the kernel's own library, which is not a file.
+            // The linker itself. The kernel's own library has no path, because it is not a file.
             None if line.starts_with('/') => {
                 libraries.push(Library { name: line.to_owned(), path: line.into() });
             }

@@ -22,7 +22,7 @@ use thiserror::Error;
 
 /// Directory of programs in an image.
 const PROGRAMS: &str = "/opt/driveline/bin";
-/// Paths of the core, relative to `driveline-host` or in an installation.
+/// Paths of the core in builds and installations, relative to the directory of `driveline-host`.
 const CORE: [&str; 4] = [
     "libdriveline.so",
     "../lib/libdriveline.so.0",

@@ -70,7 +70,7 @@ pub fn kubernetes_notes(manifest: &Manifest) -> Vec<String> {
 
 /// Returns a value as YAML.
 pub(super) fn yaml(value: &Value) -> String {
-    // Writing to memory cannot fail, and every value here is text, a number, or a list of them.
+    // Writing to memory cannot fail, and YAML has a form for every value of JSON.
     let mut text = serde_saphyr::to_string(value).unwrap_or_default();
     if !text.ends_with('\n') {
         text.push('\n');

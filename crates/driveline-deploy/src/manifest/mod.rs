@@ -103,7 +103,7 @@ pub enum ManifestError {
         /// The line, escaped.
         line: String,
     },
-    /// Modules that other programs start have no image.
+    /// The graph has no modules.
     #[error("the graph has no modules: there is nothing to deploy")]
     Empty,
 }
@@ -113,7 +113,7 @@ pub enum ManifestError {
 pub enum Role {
     /// Creates the shared directory, sets the owner of each part, and ends.
     Prepare,
-    /// Runs all modules once, and writes the report.
+    /// Runs the graph once, with the modules that the other services start, and writes the report.
     Collector,
     /// Runs one module.
     Module,

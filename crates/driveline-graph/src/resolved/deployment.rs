@@ -48,8 +48,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Parses `SOURCE[:TARGET][:rw]`. A relative source is below `directory`; the default target is
-    /// the path on the host.
+    /// Parses `SOURCE[:TARGET][:rw|:ro]`. A relative source is below `directory`; the default
+    /// target is the path on the host.
     pub(crate) fn parse(text: &str, directory: &Path) -> Result<Self, &'static str> {
         let (text, writable) = match (text.strip_suffix(":rw"), text.strip_suffix(":ro")) {
             (Some(rest), _) => (rest, true),

@@ -65,7 +65,7 @@ impl ResolvedModes {
         self.modes.iter().position(|m| m.name == name)
     }
 
-    /// Returns true if a component is active in some modes only.
+    /// Returns true if a mode names the component: it is active only in the modes that name it.
     #[must_use]
     pub fn is_modal(&self, component: &str) -> bool {
         self.modes.iter().any(|m| m.active.iter().any(|c| c == component))

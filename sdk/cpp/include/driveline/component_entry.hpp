@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The interface between a component library and its host; included by `driveline/component.hpp`.
 ///
-/// All symbols in `detail` are hidden: each component library has its own list of classes, and
-/// exports only `driveline_component_entry`.
+/// The list of classes is hidden: each component library has its own. Libraries of
+/// `driveline_add_components` export only `driveline_component_entry`.
 #pragma once
 
 #include <cstdint>

@@ -97,8 +97,8 @@ struct PublisherOptions {
 struct SubscriptionOptions {
     Reach reach = Reach::process;
     /// `depth` is the maximum number of unread samples: of this subscription at process reach, of
-    /// each publisher at host reach. With a reliable publisher at host reach, the publisher's
-    /// `depth` applies.
+    /// each publisher at host reach. At host reach, no more samples wait than the publisher's
+    /// `depth`; if both ends are reliable, the publisher's `depth` applies.
     Qos qos = {};
     /// Maximum number of samples that the reader may hold at a time; 0 means 2.
     std::uint32_t max_held = 2;

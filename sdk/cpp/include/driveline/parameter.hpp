@@ -72,7 +72,7 @@ template <ParameterScalar T>
     } else if constexpr (std::integral<T>) {
         return std::to_string(value);
     } else {
-        // Always with a decimal point: the first item determines the type of all items.
+        // Never like a whole number: the first item determines the type of all items.
         std::array<char, 64> text{};
         const auto end =
             std::to_chars(text.data(), text.data() + text.size(), static_cast<double>(value)).ptr;

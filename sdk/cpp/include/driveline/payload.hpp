@@ -87,9 +87,9 @@ constexpr bool has_protobuf_identity = requires {
     return out;
 }
 
-/// Identity for reading a `T` through a pointer in separately compiled code: its name, its size
-/// and, for generated messages, the version of the protobuf library that determines their layout
-/// and inline functions. Composed once; each library has its own.
+/// Identity for reading a `T` through a pointer in separately compiled code: its name, its size,
+/// its alignment and, for generated messages, the version of the protobuf library that determines
+/// their layout and inline functions. Composed once; each library has its own.
 template <class T>
 [[nodiscard]] __attribute__((visibility("hidden"))) const std::string& type_identity() {
     static const std::string text = [] {

@@ -60,8 +60,8 @@ struct PointMember {
     [[nodiscard]] std::uint32_t end() const noexcept { return offset + size_of(datatype) * count; }
 };
 
-/// Returns true for the two names of `float` members that hold a colour. PCL treats both names as
-/// the same.
+/// Returns true for the two names of members of four bytes (`float` or an integer) that hold a
+/// colour. PCL treats both names as the same.
 [[nodiscard]] constexpr bool is_packed_colour(std::string_view name) noexcept {
     return name == "rgb" || name == "rgba";
 }

@@ -65,7 +65,7 @@ inline std::string describe(const PointField& field) {
                     field.count, field.offset);
 }
 
-/// `remedy`: empty, or a remedy that is put after a semicolon.
+/// `remedy`: empty, or a semicolon and a remedy.
 inline Error wrong_field(const CloudView& cloud, const PointMember& expected,
                          const PointField* found, std::string_view remedy) {
     std::string all;

@@ -26,7 +26,7 @@ namespace driveline {
 struct [[nodiscard]] Error {
     /// Text for users.
     std::string message;
-    /// Status of the C library; 0 if the error was found in the C++ headers.
+    /// A `dl_status`; 0 for errors that the C++ headers find and for which they give no status.
     std::int32_t status = 0;
 };
 
