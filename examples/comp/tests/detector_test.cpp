@@ -87,7 +87,7 @@ TEST(ClassicalDetector, BlankFramesYieldNothing) {
 }
 
 TEST(VehicleDetector, ResultIsBoundedSortedAndInside) {
-    // A road with sixteen shadows of a car's width, each under an object of another brightness.
+    // A road with sixteen shadows of a car's width, each under an object of another height.
     cv::Mat frame(540, 960, CV_8UC3, cv::Scalar::all(100));
     constexpr int kFoot = 330;
     const int width = static_cast<int>(1.3 * (kFoot - 0.54 * 540));
