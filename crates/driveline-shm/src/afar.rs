@@ -169,22 +169,24 @@ impl Edge {
     }
 
     /// Returns the number of missing samples that do not count: those before the last taken sample,
-    /// else those before the match, else those before the first sample that arrived.
+    /// else those before the match, else those before the first sample that counts on this host.
     fn base(&self, said: &AfarCount) -> Option<u64> {
         let progress = &self.progress;
         let taken = progress.lost_before.load(Relaxed).checked_sub(1);
         taken.or_else(|| progress.joined.load(Relaxed).checked_sub(1)).or(said.before)
     }
 
-    /// Returns true until a sample has been taken that reports losses on the way to this host.
+    /// Returns true until a sample has been taken that states the number of losses on the way to
+    /// this host, even if that number is 0.
     pub(crate) fn is_new_from_afar(&self) -> bool {
         self.progress.lost_before.load(Relaxed) == 0
     }
 
     /// Returns the number of samples lost on the way to this host since the sample taken before,
-    /// given the total. Before the first sample, counting begins with the match, or with that
-    /// sample if the number at the match is unknown. A decreasing total is impossible and counts as
-    /// no loss.
+    /// given the total. For the first sample, counting begins with the match. If the number at the
+    /// match is unknown, it begins with the first sample that counts on this host; if that is
+    /// unknown, too, with the first sample taken. A decreasing total is impossible and counts as no
+    /// loss.
     pub(crate) fn lost_on_the_way(&self, in_all: Option<u64>) -> u64 {
         let Some(in_all) = in_all else { return 0 };
         let progress = &self.progress;

@@ -39,7 +39,7 @@ impl AfarState {
             0 => None,
             THERE => Some(Self::There),
             ENDED => Some(Self::Ended),
-            // A reason of a later release counts as another reason.
+            // A reason of a later release is read as `Uncounted::Other`.
             more => Some(Self::Unknown(
                 u8::try_from(more - ENDED)
                     .ok()

@@ -10,24 +10,26 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default)]
 pub struct ParticipantConfig {
     /// Directory that the members of the domain share.
-    /// [`domain::directory`](crate::domain::directory) returns the directory of a named domain;
-    /// `None` uses it as well. A missing directory is created with mode 0700.
+    /// [`domain::directory`](crate::domain::directory) returns the directory of a named domain.
+    /// `None`: the directory that it returns without a name. A missing directory is created with
+    /// mode 0700.
     pub domain_dir: Option<PathBuf>,
     /// Process name that tools show.
     pub name: String,
 }
 
-/// Users that may subscribe to a topic, by the user id that the kernel reports for the peer.
+/// Users that may subscribe to a publisher, or whose publishers a subscription accepts, by the user
+/// id that the kernel reports for the peer.
 ///
 /// A user namespace that does not map all users (as in most containers) shows the unmapped ones as
 /// one user, 65534. This number has no rights, even if it is this process's own or is listed here;
 /// only `Anyone` includes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// The publisher's own effective user only.
+    /// The effective user of this process only.
     #[default]
     OwnUser,
-    /// The publisher's own user and these.
+    /// The user of this process and these.
     Users(Vec<u32>),
     /// Every process that can reach the domain directory.
     Anyone,

@@ -27,7 +27,7 @@ const MAX_DOMAINS: usize = 256;
 /// else `default`. Touches no file.
 ///
 /// # Errors
-/// [`OpenError::Name`] for names that are not a single part of a path.
+/// [`OpenError::Name`] for names that [`check_name`] refuses.
 pub fn directory(name: Option<&str>) -> Result<PathBuf, OpenError> {
     let variable = |key| std::env::var_os(key).filter(|v| !v.is_empty());
     if let Some(dir) = variable(DIRECTORY_VARIABLE) {
@@ -66,7 +66,7 @@ pub fn prepare_for(name: &str, group: Option<u32>) -> Result<PathBuf, OpenError>
 }
 
 /// As [`directory`], for observers: creates nothing, but checks the directory as for joining.
-/// `None`: no process has ever joined.
+/// `None`: there is no such directory.
 ///
 /// # Errors
 /// [`OpenError`], also for a directory created by another user.

@@ -11,7 +11,7 @@ use thiserror::Error;
 /// A domain could not be joined.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// The domain's name would lead out of the user's directory.
+    /// The domain's name is empty or too long, or has a character that is not allowed.
     #[error(
         "the domain name {name:?} is not possible: use at most 64 letters, digits, '_' and '-'"
     )]
@@ -32,7 +32,7 @@ pub enum OpenError {
         /// The kernel's reason.
         source: io::Error,
     },
-    /// Other users could create files in it.
+    /// Its owner, group or mode is not safe, or the user namespace does not map this user.
     #[error("the domain directory {path} is not safe: {reason}; {remedy}")]
     Unsafe {
         /// The directory.
@@ -180,7 +180,7 @@ pub enum PublishError {
     /// The loan is another publisher's.
     #[error("the loan comes from another publisher: publish it there")]
     ForeignLoan,
-    /// 2^48 samples were published.
+    /// 2^48 − 1 samples were published.
     #[error("all sequence numbers are used up: create the publisher anew")]
     SequenceExhausted,
     /// The handle was created before a `fork`, and this is the child.
@@ -191,7 +191,7 @@ pub enum PublishError {
 /// No sample could be taken although there may be one.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TakeError {
-    /// Every pin is in use.
+    /// `max_held` samples are held.
     #[error(
         "all {max_held} samples that this subscription may hold are held: drop one first, or raise \
          max_held"

@@ -24,7 +24,8 @@ pub enum PublisherEvent {
         /// Its node.
         node: String,
     },
-    /// A subscription was refused; it gets the same text.
+    /// A subscription was refused, and gets the same text. Also reports why no subscription can
+    /// match or find the publisher, such as a removed domain directory.
     Refused {
         /// Reason.
         code: RefusalCode,
@@ -98,7 +99,9 @@ pub enum SubscriptionEvent {
         /// Number of the last sample that it has written; 0 if there is none.
         last: u64,
     },
-    /// A publisher refused this subscription, or this subscription refused the publisher.
+    /// A publisher refused this subscription or does not answer, or this subscription refused the
+    /// publisher. Also reports problems of the subscription itself, such as a removed domain
+    /// directory.
     Refused {
         /// Reason.
         code: RefusalCode,
@@ -137,7 +140,7 @@ pub enum RefusalCode {
     Type,
     /// The offered QoS does not satisfy the requested one.
     Qos,
-    /// The subscriber's user has no right on the topic.
+    /// The user of one end has no right on the topic.
     Access,
     /// Too few pins are free. May be temporary.
     Pins,

@@ -75,7 +75,8 @@ impl SharedWords {
     }
 }
 
-/// Bytes in a private mapping of the same kind as that of samples, reserved and prefaulted.
+/// Bytes in a mapping of the same kind as that of samples, reserved and prefaulted. No other
+/// process has them.
 #[derive(Debug)]
 pub struct SharedBytes {
     map: Mapping,

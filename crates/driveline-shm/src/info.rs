@@ -17,7 +17,7 @@ pub struct PublisherStats {
     /// Part of `published`: samples that were not written into shared memory, because no other
     /// process wanted them.
     pub passed_by: u64,
-    /// Payload bytes published.
+    /// Payload bytes written into shared memory.
     pub published_bytes: u64,
     /// System calls made to wake subscriptions.
     pub wake_calls: u64,
@@ -110,7 +110,8 @@ pub struct ParticipantInfo {
     pub publishers: Vec<PublisherInfo>,
     /// Its subscriptions.
     pub subscriptions: Vec<SubscriptionInfo>,
-    /// Parts missing here because the listing would be too long; empty if complete.
+    /// Parts missing here, because the listing would be too long or the user has no right on some
+    /// topics; empty if complete.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub incomplete: String,
 }

@@ -84,7 +84,7 @@ pub(crate) struct Edge {
     pub(crate) node: NodeName,
     pub(crate) pid: u32,
     pub(crate) qos: Qos,
-    /// The publisher's type, if the subscription requested one.
+    /// The publisher's type, if the subscription accepts any type.
     pub(crate) schema: Option<Arc<Schema>>,
     /// Number of samples that reading may lag behind.
     pub(crate) depth: u64,
@@ -138,7 +138,8 @@ impl Progress {
 }
 
 impl Edge {
-    /// Maps the segment that a publisher has sent, after checking all of it.
+    /// Maps and checks the segment and the wake word that a publisher has sent. The samples in the
+    /// segment are not checked here.
     pub(crate) fn open(
         accept: &Accept,
         fds: [Foreign; 2],
@@ -421,7 +422,7 @@ impl Inlet {
     }
 
     /// Changes the list of edges and the number of matched publishers, on the control thread, and
-    /// wakes all waiting threads.
+    /// wakes the waiting thread.
     pub(crate) fn change(&self, f: impl FnOnce(&mut Vec<Arc<Edge>>)) {
         let live = self.change_locked(lock(&self.edges), f);
         // Stored after the unlock: a thread that sees the number gets the list without waiting.
@@ -470,7 +471,7 @@ impl Inlet {
         });
     }
 
-    /// Drops edges of ended publishers that are read to the end or exceed the limits.
+    /// Drops edges of ended publishers for which `keep` returns false.
     pub(crate) fn forget_ended(&self, mut keep: impl FnMut(&Edge) -> bool) {
         // The reading thread may have a higher priority than the thread that has the list, so it
         // does not wait.

@@ -31,10 +31,11 @@ struct Query {
     elsewhere: bool,
 }
 
-/// Interval at which answers received on other threads are collected.
+/// Interval at which answers received on other threads are collected, and busy participants are
+/// dialled again.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Maximum number of attempts at a participant that hangs up or is busy.
+/// Maximum number of further attempts at a participant that hangs up.
 const MAX_TRIES: u32 = 20;
 
 /// State of a domain, seen from outside.

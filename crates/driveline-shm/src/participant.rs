@@ -50,8 +50,8 @@ struct Inner {
 /// gone.
 ///
 /// One thread per participant matches endpoints, answers tools and watches deadlines; it starts
-/// with the first endpoint, sleeps in the kernel, and never touches samples. All methods can be
-/// called from any thread.
+/// with the first endpoint and sleeps in the kernel. It reads no payloads, except to copy the
+/// unread samples of a publisher that has ended. All methods can be called from any thread.
 #[derive(Clone)]
 pub struct Participant(Arc<Inner>);
 
@@ -65,8 +65,8 @@ impl std::fmt::Debug for Participant {
 }
 
 impl Participant {
-    /// Joins a domain: opens, creates and checks its directory. Starts no thread. Blocks on files
-    /// and allocates; any thread.
+    /// Joins a domain: opens its directory, or creates it if it is missing, and checks it. Starts
+    /// no thread. Blocks on files and allocates; any thread.
     ///
     /// The first call in a process raises its soft limit on open descriptors (`RLIMIT_NOFILE`) to
     /// the hard limit: each match takes one. Programs started from this process inherit the raised

@@ -205,7 +205,8 @@ pub(crate) struct Publication {
     pub(crate) passed_by: AtomicU64,
     /// Changes when a publisher that waits for reliable subscriptions must check again.
     pub(crate) kick: AtomicU32,
-    /// Maximum number of sleepers that one wake-up call reaches: more than there can be matches.
+    /// Maximum number of sleepers that one wake-up call reaches: at least as many as there can be
+    /// matches.
     pub(crate) wake_limit: u32,
     /// Descriptors reserved while no subscription is matched.
     pub(crate) first_match: ForFirstMatch,

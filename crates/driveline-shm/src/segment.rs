@@ -55,8 +55,8 @@ impl Segment {
     }
 
     /// Copies the `count` newest samples of an ended publisher, up to `newest`, into a new segment.
-    /// A sample is left out if its ring entry does not lead to a slot that holds it. Readers find
-    /// it missing in the copy, as in the original.
+    /// A sample is left out if its ring entry does not lead to a slot that holds it, if its header
+    /// is not valid, or if its payload is too long. Readers find it missing in the copy.
     pub(crate) fn copy_of_newest(&self, newest: u64, count: u64) -> io::Result<Self> {
         use protocol::Segment as _;
         let mut samples = Vec::new();

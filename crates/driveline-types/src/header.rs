@@ -92,7 +92,8 @@ impl Origins {
         &self.list[..usize::from(self.len)]
     }
 
-    /// Number of distinct origins that did not fit.
+    /// Number of origins that did not fit. An origin that arrives several times is counted each
+    /// time.
     #[must_use]
     pub fn dropped(&self) -> u32 {
         self.dropped

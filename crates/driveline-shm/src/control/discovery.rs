@@ -20,9 +20,10 @@ const SAFETY_NET: Duration = Duration::from_secs(1);
 /// Minimum time between two scans of the directory, so that a hundred starting processes cause one
 /// scan, not many.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Maximum number of hints received in a row. Many pending hints mean that some may have been lost
-/// (`net.unix.max_dgram_qlen` is 10).
+/// Maximum number of hints received in a row.
 const MAX_HINTS: usize = 64;
+/// If more hints than this are pending, some may have been lost (`net.unix.max_dgram_qlen` is 10),
+/// so the directory is scanned.
 const FEW_HINTS: usize = 6;
 
 impl Control {

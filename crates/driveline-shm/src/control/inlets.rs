@@ -63,8 +63,8 @@ impl Control {
         state.inlet.change(Vec::clear);
     }
 
-    /// Handles the name of a publisher: dials it for every subscription that wants it and is not
-    /// connected to it.
+    /// Handles the name of a publisher: dials it for every subscription of its topic that does not
+    /// know the name yet.
     pub(super) fn consider(&mut self, name: &Name) {
         let Kind::Publisher(topic) = name.kind else { return };
         let wanted: Vec<EndpointId> = self

@@ -49,7 +49,8 @@ const SWEEP_AFTER: Duration = Duration::from_secs(1);
 /// Duration for which a listener that cannot accept is not watched.
 const REST: Duration = Duration::from_millis(500);
 
-/// Requests of the application's threads to the control thread.
+/// Requests of the application's threads to the control thread, and data that other threads have
+/// received for it.
 pub(crate) enum Command {
     AddPublication {
         publication: Arc<Publication>,
@@ -219,7 +220,8 @@ pub(crate) struct Control {
     outlets: HashMap<EndpointId, Outlet>,
     inlets: HashMap<EndpointId, InletState>,
     discovery: Discovery,
-    /// Set once the loss of the directory was reported.
+    /// True while the directory, or a name in it, is lost and cannot be restored; set when this was
+    /// reported.
     lost: bool,
     attention: hints::Attention,
     reserve: reserve::Reserve,

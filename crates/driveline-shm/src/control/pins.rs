@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Distributes a publisher's pins among users. Other users cannot take all: half of the pins stay
-//! for the publisher's own user. On a topic open to anyone, no user gets more than half of the
-//! rest. One of the two pins for tools also stays.
+//! Distributes a publisher's pins among users. All other users together get at most half of the
+//! pins, rounded up; the rest stays for the publisher's own user and root. On a topic open to
+//! anyone, one other user gets at most a quarter, rounded up. One of the two pins for tools also
+//! stays.
 
 use crate::config::Access;
 use crate::limits::OBSERVER_PINS;

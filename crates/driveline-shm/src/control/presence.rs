@@ -45,8 +45,8 @@ impl Control {
         }
         match self.make_names_again() {
             Ok(()) => self.lost = false,
-            // Another process is recreating the directory; the link count shows that within a
-            // second.
+            // The directory was removed meanwhile. Its link count shows that at the next check,
+            // within a second.
             Err(_) if self.identity.directory.is_removed() => {}
             Err(e) => {
                 let text = format!(

@@ -4,8 +4,8 @@
 //! The waiter announces the sequence that it waits for (`armed`), fences, and checks again. The
 //! publisher publishes, fences, and reads `armed`. One of the two sees the other. The kernel
 //! compares the wake word, which was loaded before arming; the publisher changes it after it has
-//! seen the arming. So a counted waiter is either asleep and is woken, or finds the word changed
-//! and does not sleep. For other waiters the word need not change.
+//! seen the arming. So a waiter whose arming the publisher has seen is either asleep and is woken,
+//! or finds the word changed and does not sleep. For other waiters the word need not change.
 
 use super::{Match, Segment, reader};
 use crate::fault;

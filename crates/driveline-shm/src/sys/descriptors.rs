@@ -99,7 +99,8 @@ fn present() -> DescriptorShortage {
     }
 }
 
-/// Returns the number of open descriptors; 0 if it cannot be read, so that nothing is refused.
+/// Returns the number of open descriptors; `u64::MAX` if no descriptor is free to read it. 0 if it
+/// cannot be read for another reason, so that nothing is refused.
 fn open_descriptors() -> u64 {
     const PATH: &str = "/proc/self/fd";
     // Linux 6.2 gives the number as the size of the directory; before, the size is 0.

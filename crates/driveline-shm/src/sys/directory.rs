@@ -157,7 +157,7 @@ impl Directory {
         Ok(Self { fd, path: path.to_owned(), shared: mode & 0o077 != 0 })
     }
 
-    /// Opens an existing directory for reading only, without checks.
+    /// Opens an existing directory without checks, and creates nothing.
     pub(crate) fn open_existing(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = GuardedFd::new(open(path, flags, Mode::empty())?)?;

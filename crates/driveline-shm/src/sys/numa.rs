@@ -72,8 +72,8 @@ pub fn prefer_numa_node(node: u32) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks the kernel for the nodes of the segments that this process writes: its publishers' segments
-/// and its subscriptions' pages. Reads a file and allocates.
+/// Asks the kernel for the nodes of the shared memory that this process writes, such as its
+/// publishers' segments and its subscriptions' pages. Reads a file and allocates.
 ///
 /// # Errors
 /// Those of reading `/proc/self/maps` and of `move_pages`.

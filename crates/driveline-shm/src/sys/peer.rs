@@ -18,7 +18,8 @@ pub(crate) enum User {
     /// One certain user.
     Known(u32),
     /// Any user without a name in this user namespace: the kernel shows all of them as this number.
-    /// Not equal to itself, because two of them may differ.
+    /// Two such values may stand for different users, although they compare equal; see
+    /// [`User::is_surely`].
     Nameless(u32),
 }
 

@@ -75,7 +75,8 @@ fn publish_name(
 ) -> io::Result<GuardedFd> {
     let socket = new(kind)?;
     if !matches!(name.kind, Kind::Publisher(_)) {
-        // Only HELLO contains descriptors. Connections inherit the setting.
+        // Of all that is sent to these sockets, only HELLO, to a publisher, contains descriptors.
+        // Connections inherit the setting.
         take_descriptors(&socket, false);
     }
     let temporary = Name::random(Kind::Temporary)?;
@@ -204,8 +205,8 @@ pub(crate) fn turn_away(listener: impl AsFd, blocking_tasks: &Arc<BlockingTasks>
 /// Sends one message with descriptors, whole or not at all.
 pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     if message.len() > 64 * 1024 {
-        // The default buffer is the system's; long schemas need more. Refused above the system's
-        // limit.
+        // Long schemas need more than the system's default buffer. The kernel grants no more than
+        // the system's limit.
         let _ = sockopt::set_socket_send_buffer_size(&socket, 2 * MAX_MESSAGE_LEN);
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];

@@ -95,7 +95,7 @@ impl FromStr for ProtobufDefinition {
         }
         let lines: Vec<(usize, Vec<&str>)> =
             lines.map(|(n, l)| (n, l.split(' ').take(9).collect())).collect();
-        // A type is defined after the types that refer to it.
+        // A type may be defined after the types that refer to it.
         let (mut messages, mut enums) = (HashMap::new(), HashMap::new());
         for (line, words) in &lines {
             let is_new = match words.as_slice() {
@@ -216,8 +216,7 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Takes a field from the front. `None`: the bytes are invalid; the remaining length gives the
-/// position.
+/// Takes a field from the front. `None`: the bytes are invalid, or there are none.
 fn next<'a>(bytes: &mut &'a [u8]) -> Option<(u32, Wire<'a>)> {
     let key = u32::try_from(varint(bytes)?).ok()?;
     let wire = match key & 7 {
