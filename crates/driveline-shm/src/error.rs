@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One error enum per family of operations. Every text says what to do next.
+//! One error enum per family of operations. The texts say what to do next, except where they only
+//! have the kernel's reason.
 
 use crate::limits;
 use crate::sys::descriptors::DescriptorShortage;

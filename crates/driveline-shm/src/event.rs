@@ -100,8 +100,7 @@ pub enum SubscriptionEvent {
         last: u64,
     },
     /// A publisher refused this subscription or does not answer, or this subscription refused the
-    /// publisher. Also reports problems of the subscription itself, such as a removed domain
-    /// directory.
+    /// publisher. Also reports other problems, such as a removed domain directory.
     Refused {
         /// Reason.
         code: RefusalCode,

@@ -50,8 +50,8 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// Returns the publisher to read from, among those with unread samples that were not skipped.
-    /// `candidate` is called with indexes below `count` and reads a publish time. After
-    /// that, the clock `now` is read if that time is later than its last reading.
+    /// `candidate` is called with indexes below `count` and reads a publish time. After that, the
+    /// clock `now` is read if that time is later than its last reading.
     pub(crate) fn choose(
         &mut self,
         want: Want,

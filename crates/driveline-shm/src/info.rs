@@ -134,7 +134,7 @@ pub struct PublisherInfo {
     pub max_payload: u64,
     /// Pin capacity, without the observers' reserve.
     pub pins: u32,
-    /// Pins promised to the matched subscriptions.
+    /// Pins promised to the matched subscriptions, observers excluded.
     pub pins_granted: u32,
     /// Number of slots.
     pub slots: u32,
@@ -166,7 +166,7 @@ pub struct MatchInfo {
     pub pins: u32,
     /// True if it takes pins from the observers' reserve.
     pub observer: bool,
-    /// Sequence numbers of the samples that it holds now.
+    /// Numbers of the samples that it holds now, among those written into shared memory.
     pub held: Vec<u64>,
     /// True while it sleeps.
     pub sleeping: bool,

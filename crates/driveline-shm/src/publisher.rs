@@ -29,7 +29,8 @@ use twox_hash::XxHash3_64;
 ///
 /// It can be moved between threads; use it from one at a time. Loaning and publishing make no
 /// system call except to wake sleeping subscriptions, take no lock and do not allocate. Only a
-/// reliable publisher waits, at most `max_blocking_ms`. Dropping it ends its matches; matched
+/// reliable publisher waits, at most `max_blocking_ms`; after a time-out or an invalid reading
+/// position it also locks and allocates, to queue an event. Dropping it ends its matches; matched
 /// subscriptions can still read its last samples.
 pub struct Publisher {
     pub(crate) shared: Arc<Publication>,
@@ -324,8 +325,8 @@ impl Publisher {
         self.shared.blocking.clone()
     }
 
-    /// Like [`Self::matched`], for code that does not own the publisher: the sum of the events of
-    /// [`Self::event_source`], also if some were dropped. 0 after the publisher has ended.
+    /// Like [`Self::matched`], for code that does not own the publisher. Correct even if events of
+    /// [`Self::event_source`] were dropped. 0 after the publisher has ended.
     pub fn matched_source(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
         let shared = Arc::downgrade(&self.shared);
         move || {

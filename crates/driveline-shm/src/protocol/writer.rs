@@ -182,8 +182,8 @@ impl Slots {
     }
 
     /// Publishes a filled slot as the next sequence, retires the oldest, frees slots without a pin
-    /// if slots run short or retired ones exceed [`WARM`], and wakes sleepers. Bounded by the
-    /// number of matches and pin cells; never waits.
+    /// if slots run short or the retired ones occupy more than [`WARM`] bytes, and wakes sleepers.
+    /// Bounded by the number of matches and pin cells; never waits.
     pub fn publish<S: Segment, M: Match, W: Wakers<M>>(
         &mut self,
         segment: &S,

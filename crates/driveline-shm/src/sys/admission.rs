@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Smaller requests do not take the lock: the minimum margin is kept free for them.
+/// Smaller requests do not take the lock: larger ones leave at least this much memory free.
 const WITHOUT_LOCK: u64 = 1 << 20;
 /// Longest wait for another process's reservation.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -101,7 +101,7 @@ fn place() -> PathBuf {
 }
 
 enum Taken {
-    /// The request is small, or this user has no directory to lock: no lock is taken.
+    /// The request is small, or this user has no directory that can be locked: no lock is taken.
     Needless,
     Lock(Lock),
     Busy {
