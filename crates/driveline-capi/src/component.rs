@@ -85,9 +85,10 @@ pub struct dl_port_event {
     pub kind: u32,
     /// A text for people.
     pub text: *const c_char,
-    /// For a missed deadline: periods without a sample since the previous such event. Else 0.
+    /// For a missed deadline: periods without a sample since the previous such event. For a
+    /// reliable time-out: such publishes since the previous such event. Else 0.
     pub missed: u64,
-    /// For a missed deadline: periods without a sample since the endpoint was created. Else 0.
+    /// The same since the endpoint was created. Else 0.
     pub total: u64,
 }
 
@@ -118,7 +119,7 @@ pub struct dl_component_library {
     pub sdk_version: *const c_char,
 }
 
-/// The one symbol that a component library exports, `driveline_component_entry`.
+/// Type of the one symbol that a component library exports, `driveline_component_entry`.
 pub type dl_component_entry = Option<unsafe extern "C" fn() -> *const dl_component_library>;
 
 /// Collects the declarations of a class.

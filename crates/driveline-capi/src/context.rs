@@ -19,9 +19,9 @@ pub struct dl_node {
 /// outside itself except the domain's directory, which it creates if missing.
 ///
 /// `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`,
-/// or else the user's default domain. `*context`: owned by the caller, to be given to
-/// `dl_context_drop`. Warnings and errors of the library go to stderr unless `DRIVELINE_LOG` says
-/// otherwise. Blocks only for file operations.
+/// or else the user's domain named by `DRIVELINE_DOMAIN`, or else the user's default domain.
+/// `*context`: owned by the caller, to be given to `dl_context_drop`. Warnings and errors of the
+/// library go to stderr unless `DRIVELINE_LOG` says otherwise. Blocks only for file operations.
 ///
 /// The first call in a process raises its soft limit on open descriptors to the hard limit
 /// (`ulimit -Hn`), since each match takes one. Programs started from the process inherit it;

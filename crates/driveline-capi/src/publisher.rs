@@ -289,7 +289,8 @@ pub unsafe extern "C" fn dl_publisher_publish(
 }
 
 /// Publishes a value (protobuf and object). Readers inside the process get the pointer. Readers
-/// outside get its bytes, which are serialised once, and only if there is such a reader.
+/// outside get its bytes, which are serialised once, if there is such a reader or the topic is
+/// transient-local.
 ///
 /// `object` is moved, whatever the result, unless `vtable` is not valid; it must not be changed any
 /// more. `source_time_ns`: time of measurement, 0 if it is not a source. `sequence`: NULL, or

@@ -103,7 +103,7 @@ pub struct dl_sample_header {
     pub payload_len: u64,
     /// XXH3-64 of the payload if `has_checksum`.
     pub checksum: u64,
-    /// 1 if the topic requests checksums.
+    /// 1 if the header has a checksum.
     pub has_checksum: u32,
     /// Number of origins, see `dl_sample_get_origin`.
     pub origin_count: u32,
@@ -117,8 +117,8 @@ pub struct dl_sample_header {
 
 /// A source that a sample descends from, and where its age went: `publish_time_ns -
 /// source_oldest_ns = communication_ns + computation_ns + idle_ns`. Age and parts are signed: they
-/// are negative where data came from another host whose clock is known no better, or where a source
-/// time lies ahead.
+/// can be negative if the data came from another host, whose clock is known only approximately, or
+/// if a source time is in the future.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_origin {

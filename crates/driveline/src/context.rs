@@ -115,8 +115,8 @@ impl Context {
         self.inner.participant.domain_dir()
     }
 
-    /// Sets the text (JSON by convention, at most 64 KiB) that tools show about this process. A
-    /// longer text is logged and replaced by a notice.
+    /// Sets the text (JSON by convention, at most 64 KiB) that tools show about this process. If it
+    /// is longer, tools show a notice in its place, and an error is logged.
     pub fn set_description(&self, json: String) {
         if json.len() > driveline_shm::limits::MAX_DESCRIPTION_LEN {
             let (bytes, most) = (json.len(), driveline_shm::limits::MAX_DESCRIPTION_LEN);
@@ -183,8 +183,8 @@ impl Node {
         &self.parameters
     }
 
-    /// Returns counters of the calls of the node's clients and services, by service, for at most
-    /// 256 services. Calls of dropped clients and services are included. Allocates; any thread.
+    /// Returns counters of the calls of the node's clients and services, by service and end, at
+    /// most 256. Calls of dropped clients and services are included. Allocates; any thread.
     #[must_use]
     pub fn calls(&self) -> Vec<ServiceCalls> {
         self.tallies.read()
@@ -228,7 +228,7 @@ impl Node {
     /// Creates a subscription of any payload kind.
     ///
     /// # Errors
-    /// [`EndpointError`] if the name or an option is not possible.
+    /// [`EndpointError`] if the name or an option is not possible, or memory is short.
     pub fn raw_subscription(
         &self,
         topic: &str,

@@ -180,7 +180,8 @@ pub struct EncodeError {
     pub reason: String,
 }
 
-/// Publishing failed; the readers that the error names did not receive the sample.
+/// Publishing failed: no reader received the sample. Exception: a value that could not be written
+/// for readers outside the process has reached the readers inside.
 #[derive(Debug, Error)]
 pub enum PublishError {
     /// The loan came from another publisher.

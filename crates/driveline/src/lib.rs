@@ -8,8 +8,8 @@
 //! the age of the sensor data in it and where that age went. A [`Client`] sends a request to a
 //! [`Service`] and receives one response ([`service`]).
 //!
-//! Not here: shared memory (`driveline-shm`), graph files and component loading
-//! (`driveline-runtime`).
+//! Not here: shared memory (`driveline-shm`), graph files (`driveline-graph`), and component
+//! loading (`driveline-runtime`).
 //!
 //! ```
 //! use driveline::{Context, ContextOptions, PublisherOptions, SubscriptionOptions};

@@ -71,7 +71,8 @@ pub struct SubscriptionOptions {
     pub reach: Reach,
     /// See [`Qos`]; `depth` bounds how many unread samples wait for this subscription.
     pub qos: Qos,
-    /// Maximum number of samples that the reader may hold at once, of all publishers together.
+    /// Maximum number of samples that the reader may hold at once, of all publishers together. If
+    /// `qos.strength` is set, of each publisher outside the process.
     pub max_held: u32,
     /// Users whose publishers are accepted at host reach.
     pub access: Access,

@@ -61,7 +61,7 @@ pub(crate) fn converted(began: MonotonicNs, total: impl FnOnce(&mut Conversions)
     });
 }
 
-/// Notes that a sample was read now, inside or outside a callback.
+/// Notes that a sample was read now. Does nothing outside of a callback.
 pub(crate) fn read(header: &SampleHeader) {
     RUNNING.with(|r| {
         if let Some(running) = r.borrow_mut().as_mut() {
@@ -70,8 +70,9 @@ pub(crate) fn read(header: &SampleHeader) {
     });
 }
 
-/// Fills in origins and trace id of a sample that is published at `header.publish_time`. An
-/// explicit source time makes it an origin if nothing was consumed, and is ignored otherwise.
+/// Fills in origins and trace id of a sample that is published at `header.publish_time`. If nothing
+/// was consumed, the sample is an origin itself, with the explicit source time if there is one.
+/// Otherwise an explicit source time is ignored.
 pub(crate) fn stamp(
     header: &mut SampleHeader,
     topic: TopicId,

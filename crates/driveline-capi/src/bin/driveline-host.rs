@@ -3,7 +3,7 @@
 //!
 //! The program contains no part of Driveline itself, but loads `libdriveline.so`. Component
 //! libraries are linked to the same library, so a process contains Driveline only once. The program
-//! searches the library next to itself (as cargo builds it) and in the directories of an
+//! searches for the library next to itself (as cargo builds it) and in the directories of an
 //! installation.
 #![expect(unsafe_code, reason = "loads a library and calls its C function")]
 

@@ -174,7 +174,7 @@ impl Invocation<'_> {
     /// Returns the sample that the trigger chose, or else the newest sample of an input, read now.
     /// An earlier call may have received it as well. Exception: under the trigger `any`, a sample
     /// that started a call belongs to that call alone; hold it if it is needed later. `None` in
-    /// three cases: there never was a sample; it is older than the trigger's `max_age` (counted as
+    /// three cases: there is no such sample; it is older than the trigger's `max_age` (counted as
     /// stale); or the callback holds too many samples to read it (counted as `held_limit`).
     #[must_use]
     pub fn read(&self, input: usize) -> Option<RawSample> {

@@ -2,8 +2,8 @@
 //! Gate of a group: one callback at a time, and no missed wake-up when it opens.
 //!
 //! The waiting thread excludes the inputs of a shut group from its wait. The thread that opens the
-//! gate again must end that wait. Two words with one writer each: the caller writes `shut`, the
-//! waiter writes `passed_over`, and each reads the other's word after writing its own. Release and
+//! gate again must end that wait. The caller writes `shut`; the waiter sets `passed_over`, and a
+//! caller that kicks clears it. Each reads the other's word after writing its own. Release and
 //! Acquire do not order that; a full fence on both sides does: at least one of them sees the other.
 //! `tests/loom_gate.rs` runs this file under every interleaving.
 

@@ -52,7 +52,7 @@ pub trait Observer: Send + Sync {
 
     /// An input of a callback gets no samples because the callback holds too many, or gets samples
     /// again. Called once for the beginning and once for the end of a stall. The beginning is
-    /// reported within 0.5 s, unless all threads of the executor run callbacks. Shorter stalls are
-    /// not reported.
+    /// reported after 0.5 s, later while all threads of the executor run callbacks; for an input
+    /// that does not trigger, after the next read that fails. Shorter stalls are not reported.
     fn stall(&self, _callback: &str, _input: &str, _stall: &InputStall) {}
 }

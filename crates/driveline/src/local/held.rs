@@ -26,7 +26,7 @@ impl HeldCounters {
     }
 
     /// Takes a free counter. Returns `None` if the maximum number of samples is held. `elsewhere`:
-    /// number of held samples that come from other processes and count as well.
+    /// number of held samples of the host transport, which count as well.
     pub(crate) fn acquire(&mut self, elsewhere: u32) -> Option<HeldToken> {
         // Acquire pairs with the Release in `drop`: the former holder has finished reading.
         let free = || {

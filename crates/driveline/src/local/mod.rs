@@ -47,8 +47,9 @@ pub trait LocalObject: Send + Sync + 'static {
     fn as_any(&self) -> &dyn Any;
     /// Length when serialised, in bytes; `None` for objects, which cannot be.
     fn encoded_len(&self) -> Option<usize>;
-    /// Serialises into exactly `encoded_len()` bytes. Called on the publisher's thread, once per
-    /// message, and only if there is a reader outside the process (or of another language in it).
+    /// Serialises into exactly `encoded_len()` bytes. Called on the publisher's thread, at most
+    /// once per message, for readers outside the process; and on the threads of readers inside
+    /// that need the bytes, such as readers of another language.
     ///
     /// # Errors
     /// [`EncodeError`] with the serialiser's reason.

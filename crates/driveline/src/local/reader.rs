@@ -149,8 +149,8 @@ impl LocalReader {
         }
     }
 
-    /// Reserves the right to hold one more sample. `elsewhere`: number of held samples that come
-    /// from other processes. `Err` with the limit if no more may be held; nothing is lost then.
+    /// Reserves the right to hold one more sample. `elsewhere`: number of held samples of the host
+    /// transport. `Err` with the limit if no more may be held; nothing is lost then.
     pub(crate) fn acquire(&mut self, elsewhere: u32) -> Result<HeldToken, u32> {
         self.holds |= elsewhere < self.held.limit();
         self.held.acquire(elsewhere).ok_or_else(|| self.held.limit())

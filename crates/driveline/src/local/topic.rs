@@ -120,7 +120,7 @@ impl LocalEnd {
         Self { promises: Promises { watched, deadline, ..self.promises }, ..self }
     }
 
-    /// Counts the waits of a writer for reliable readers.
+    /// Returns the counter of a writer's waits for reliable readers.
     pub(crate) fn blocking_meter(&self) -> Arc<BlockingMeter> {
         self.blocking.clone()
     }
@@ -280,7 +280,7 @@ impl LocalEnd {
     fn forget(&self, writer: u64, published: u64) {
         {
             let mut baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-            // A writer that has published nothing has no waiting samples.
+            // A writer that has published nothing since the match has no waiting samples.
             baselines.retain(|b| b.writer != writer || published > b.before);
             let now = MonotonicNs::now();
             for b in baselines.iter_mut().filter(|b| b.writer == writer && !b.gone) {

@@ -30,7 +30,8 @@ const NOT_WORTH_CHECKING: u64 = 1 << 16;
 ///
 /// After creation, [`Self::loan`] and [`Self::publish`] neither allocate nor lock nor make system
 /// calls, except to wake sleeping readers (and, within `max_blocking_ms`, to wait for reliable
-/// readers).
+/// readers). At process reach there are two more exceptions: the first call after subscriptions
+/// came or went locks and allocates, and each publish on a transient-local topic locks.
 pub struct RawPublisher {
     topic: TopicName,
     topic_id: TopicId,
@@ -422,7 +423,8 @@ impl RawPublisher {
     }
 
     /// Publishes a value (protobuf and object). Readers inside the process get the pointer. If
-    /// there are readers outside, the value is also serialised once into shared memory.
+    /// there are readers outside, or the topic is transient-local at host reach, the value is also
+    /// serialised once into shared memory.
     ///
     /// # Errors
     /// [`PublishError`] if it could not be serialised for readers outside; readers inside have

@@ -33,7 +33,9 @@ const NO_DEADLINE_MS: u64 = 1000;
 
 /// Subscription of any payload kind. Use it from one thread at a time; its samples may outlive it.
 ///
-/// Reading does not allocate, lock or make system calls.
+/// Reading does not allocate, lock or make system calls, with three exceptions: after publishers
+/// have joined or left; to wake a reliable publisher that waits for room; and to clear the
+/// descriptor of [`Self::fd`].
 pub struct RawSubscription {
     topic: TopicName,
     schema: Schema,
@@ -44,7 +46,8 @@ pub struct RawSubscription {
     host_head: Option<driveline_shm::Sample>,
     /// True if `max_held` limits the held samples of each publisher outside the process separately.
     held_of_each: bool,
-    /// Number of samples in `host_head` that were skipped because a newer sample was taken.
+    /// Number of samples that came out of a transport (`host_head`, or a sample of the owner) and
+    /// were skipped because a newer sample was taken.
     heads_passed_over: u64,
     own_wait: Option<WaitSet>,
     notifier: Option<Notifier>,
@@ -325,8 +328,8 @@ impl RawSubscription {
         self.pick_of_both(order)
     }
 
-    /// Takes a sample of another process. `spare`: number of samples from inside the process that
-    /// are not counted as held, because the caller releases them in return.
+    /// Takes a sample of the host transport. `spare`: number of samples from inside the process
+    /// that are not counted as held, because the caller releases them in return.
     fn take_host(
         &mut self,
         order: Order,
@@ -632,7 +635,7 @@ impl RawSubscription {
     }
 
     /// Returns when silence of a publisher becomes an event that can be polled. Does not wait for
-    /// another thread.
+    /// another thread, except for the topic's lock if a lease is requested.
     pub(crate) fn silence_deadline(&self) -> Option<MonotonicNs> {
         let now = MonotonicNs::now();
         let deadline = match self.counts.try_deadlines(&self.own(), now) {

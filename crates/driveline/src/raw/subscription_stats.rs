@@ -47,7 +47,8 @@ pub struct SubscriptionStats {
 }
 
 impl SubscriptionStats {
-    /// Number of samples that arrived or were passed over, whatever happened to them.
+    /// Number of samples that arrived or were passed over, whatever happened to them, except those
+    /// in `standby`.
     pub(crate) fn came(&self) -> u64 {
         let parts = [
             self.received,

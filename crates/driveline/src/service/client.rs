@@ -106,8 +106,8 @@ impl RawClient {
     /// counts as read.
     ///
     /// # Errors
-    /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been
-    /// executed.
+    /// [`CallError`]. After an error with `was_taken` (`TimedOut`, `ServerGone`, `Mismatch`) the
+    /// request may have been executed.
     pub fn call(&mut self, request: RawLoan, timeout: Duration) -> Result<RawSample, CallError> {
         self.call_with(Parcel::Loan(request), timeout)
     }
@@ -181,8 +181,8 @@ impl RawClient {
         }
     }
 
-    /// Searches the response to a request, among a limited number of samples, so that a flood of
-    /// the topic does not delay the call beyond its time-out. An outcome ends the call.
+    /// Searches for the response to a request, among a limited number of samples, so that a flood
+    /// of the topic does not delay the call beyond its time-out. An outcome ends the call.
     fn take(&mut self, number: u64) -> Option<Result<RawSample, CallError>> {
         for _ in 0..LOOKED_THROUGH {
             let sample = match self.responses.next_sample(Order::Oldest) {

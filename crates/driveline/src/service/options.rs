@@ -112,7 +112,7 @@ pub struct ClientStats {
     pub abandoned: u64,
     /// Responses that arrived too late and were dropped.
     pub late: u64,
-    /// Samples on the response topic that answer no call; dropped.
+    /// Samples on the response topic that are not answers; dropped.
     pub stray: u64,
 }
 
@@ -126,7 +126,7 @@ pub struct ServiceStats {
     /// Requests refused by the callback, dropped unanswered, or whose callback panicked.
     pub refused: u64,
     /// Requests refused for lack of room: too many clients, more calls in flight than agreed, or no
-    /// memory. Without memory even for a refusal, or beyond 256 clients, the client gets no answer.
+    /// memory. Without memory even for a refusal, or beyond 513 clients, the client gets no answer.
     pub no_room: u64,
     /// Requests dropped because their client had gone.
     pub client_gone: u64,

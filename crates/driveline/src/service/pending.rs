@@ -107,7 +107,7 @@ impl<T> Pending<T> {
         std::mem::take(&mut self.calls)
     }
 
-    /// Returns the time-out of the next call.
+    /// Returns the time at which the next call is lost.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
         self.calls
             .iter()

@@ -90,8 +90,8 @@ impl RawResponder {
     /// content is unspecified.
     ///
     /// # Errors
-    /// [`AnswerError::Loan`] if it is longer than `max_response`, or if this client has more loans
-    /// out than calls in flight.
+    /// [`AnswerError::Loan`] if it is longer than `max_response`, or if all loans for this client
+    /// are out: one more than its `pending`.
     pub fn loan(&self, len: usize) -> Result<RawLoan, AnswerError> {
         self.loan_for(len).map_err(|source| AnswerError::Loan {
             service: self.clients.service.to_string(),

@@ -17,8 +17,8 @@ use driveline_types::{MonotonicNs, Qos, Reliability, Schema, ServiceName};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Maximum number of requests that one take skips: requests for another server, or of departed
-/// clients.
+/// Maximum number of requests that one take skips: requests for another server, of departed
+/// clients, or refused for lack of room.
 const MAX_PASSED_OVER: usize = 1024;
 
 /// Offers a service, of any payload kind. Use it from one thread at a time, or add it to an

@@ -3,14 +3,15 @@
 //! created its ends.
 //!
 //! The clients of one service are counted together, and their counts stay when they are dropped. So
-//! there are as many tallies as the node has names of services, and at most [`MAX_TALLIES`].
+//! there is one tally for each end (client or server) and name of a service, and at most
+//! [`MAX_TALLIES`].
 
 use driveline_types::ServiceName;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of services of a node whose calls are counted for
+/// Maximum number of tallies of a node. Calls of further services are not in
 /// [`Node::calls`](crate::Node::calls).
 const MAX_TALLIES: usize = 256;
 

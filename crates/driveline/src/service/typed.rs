@@ -151,8 +151,8 @@ impl<Q: Payload, R: Payload> Client<Q, R> {
     /// read.
     ///
     /// # Errors
-    /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been
-    /// executed.
+    /// [`CallError`]. After an error with `was_taken` (`TimedOut`, `ServerGone`, `Mismatch`) the
+    /// request may have been executed.
     pub fn call(&mut self, request: Q::Value, timeout: Duration) -> Result<R::Sample, CallError> {
         let parcel = Q::pack(request, &mut |len| self.raw.loan_for(len));
         let parcel = parcel.map_err(|source| CallError::Loan {

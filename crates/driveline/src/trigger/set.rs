@@ -28,7 +28,7 @@ pub(crate) struct InputPort {
     /// The component holds as many samples of the input as permitted: it gets no further sample
     /// before one is released.
     pub(crate) limited: bool,
-    /// Newest sample of a transient-local topic that arrived while the component was inactive.
+    /// Newest sample of a transient-local topic, kept while the component is inactive.
     kept: Option<RawSample>,
 }
 

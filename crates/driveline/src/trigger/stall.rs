@@ -126,8 +126,8 @@ impl StallWatch {
         if self.over.is_some() { Some(MonotonicNs(0)) } else { begins }
     }
 
-    /// The next report, if one is due. `early`: a stall need not have lasted for [`STALL_AFTER`].
-    /// `replaced`: as in [`Self::blocked`].
+    /// The next report, if one is due. `early`: the stall of an input that triggers need not have
+    /// lasted for [`STALL_AFTER`]. `replaced`: as in [`Self::blocked`].
     pub(crate) fn report(
         &mut self,
         topic: &TopicName,

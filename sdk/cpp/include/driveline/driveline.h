@@ -407,7 +407,7 @@ typedef struct {
   uint64_t payload_len;
   // XXH3-64 of the payload if `has_checksum`.
   uint64_t checksum;
-  // 1 if the topic requests checksums.
+  // 1 if the header has a checksum.
   uint32_t has_checksum;
   // Number of origins, see `dl_sample_get_origin`.
   uint32_t origin_count;
@@ -421,8 +421,8 @@ typedef struct {
 
 // A source that a sample descends from, and where its age went: `publish_time_ns -
 // source_oldest_ns = communication_ns + computation_ns + idle_ns`. Age and parts are signed: they
-// are negative where data came from another host whose clock is known no better, or where a source
-// time lies ahead.
+// can be negative if the data came from another host, whose clock is known only approximately, or
+// if a source time is in the future.
 typedef struct {
   // `sizeof(dl_origin)`, set by the caller; no more is written.
   size_t size;
@@ -585,9 +585,10 @@ typedef struct {
   uint32_t kind;
   // A text for people.
   const char *text;
-  // For a missed deadline: periods without a sample since the previous such event. Else 0.
+  // For a missed deadline: periods without a sample since the previous such event. For a
+  // reliable time-out: such publishes since the previous such event. Else 0.
   uint64_t missed;
-  // For a missed deadline: periods without a sample since the endpoint was created. Else 0.
+  // The same since the endpoint was created. Else 0.
   uint64_t total;
 } dl_port_event;
 
@@ -649,7 +650,7 @@ typedef struct {
   const char *sdk_version;
 } dl_component_library;
 
-// The one symbol that a component library exports, `driveline_component_entry`.
+// Type of the one symbol that a component library exports, `driveline_component_entry`.
 typedef const dl_component_library *(*dl_component_entry)(void);
 
 #ifdef __cplusplus
@@ -813,9 +814,9 @@ dl_status dl_invocation_read(const dl_invocation *invocation, size_t input, dl_s
 // outside itself except the domain's directory, which it creates if missing.
 //
 // `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`,
-// or else the user's default domain. `*context`: owned by the caller, to be given to
-// `dl_context_drop`. Warnings and errors of the library go to stderr unless `DRIVELINE_LOG` says
-// otherwise. Blocks only for file operations.
+// or else the user's domain named by `DRIVELINE_DOMAIN`, or else the user's default domain.
+// `*context`: owned by the caller, to be given to `dl_context_drop`. Warnings and errors of the
+// library go to stderr unless `DRIVELINE_LOG` says otherwise. Blocks only for file operations.
 //
 // The first call in a process raises its soft limit on open descriptors to the hard limit
 // (`ulimit -Hn`), since each match takes one. Programs started from the process inherit it;
@@ -968,7 +969,8 @@ void dl_loan_drop(dl_loan **loan);
 dl_status dl_publisher_publish(const dl_publisher *publisher, dl_loan **loan, uint64_t *sequence);
 
 // Publishes a value (protobuf and object). Readers inside the process get the pointer. Readers
-// outside get its bytes, which are serialised once, and only if there is such a reader.
+// outside get its bytes, which are serialised once, if there is such a reader or the topic is
+// transient-local.
 //
 // `object` is moved, whatever the result, unless `vtable` is not valid; it must not be changed any
 // more. `source_time_ns`: time of measurement, 0 if it is not a source. `sequence`: NULL, or
