@@ -56,7 +56,7 @@ pub struct dl_component_vtable {
     /// Called when the component becomes active: its callback, timers and outputs work from here
     /// on. As `on_trigger`. For a component that no mode of the graph names, it is called once,
     /// after `init` of all components of the module, on that thread. After a failure the component
-    /// stays inactive. NULL: nothing to do.
+    /// stays inactive; if no mode names it, the module ends. NULL: nothing to do.
     pub on_activate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
     /// Called when the component becomes inactive: its outputs refuse to publish once this has
     /// returned. As `on_trigger`. NULL: nothing to do.
@@ -64,8 +64,8 @@ pub struct dl_component_vtable {
     /// Called when a parameter changes: one of `dl_class_add_live_parameter` by `driveline param
     /// set`, or any parameter by a mode of the graph. As `on_trigger`; for a mode, before
     /// `on_activate`. The component's node has the new value already. After a failure it gets the
-    /// old value back, and the caller of the change gets the text of the failure. `name` is
-    /// borrowed: valid during the call. NULL: every value is accepted.
+    /// old value back, and the caller of the change gets the text of the failure; for a mode, it is
+    /// logged. `name` is borrowed: valid during the call. NULL: every value is accepted.
     pub on_parameter:
         Option<unsafe extern "C" fn(component: *mut c_void, name: *const c_char) -> c_int>,
 }
@@ -353,8 +353,8 @@ pub unsafe extern "C" fn dl_component_io_output(
     unsafe { io.as_ref() }.and_then(|io| io.outputs.get(index)).map_or(std::ptr::null(), |p| p)
 }
 
-/// Reports that the component's work is done. The run ends once all work in flight has been
-/// processed.
+/// Reports that the component's work is done. Its timers stop. The run ends once all work in flight
+/// has been processed.
 ///
 /// # Safety
 /// `io` is NULL or live.

@@ -536,8 +536,8 @@ impl RawPublisher {
         self.host.as_ref().map_or(0, |h| h.next_sequence() - 1)
     }
 
-    /// Kicks `kicker` at each new event from now on, e.g. when a subscription is matched or
-    /// departs.
+    /// Kicks `kicker` from now on when ends inside the process are created or dropped, and at each
+    /// event of the host transport.
     pub(crate) fn kick_on_event(&self, kicker: &Kicker) {
         if let Some(local) = &self.local {
             local.end.kick_on_event(kicker.clone());

@@ -623,7 +623,7 @@ typedef struct {
   // Called when the component becomes active: its callback, timers and outputs work from here
   // on. As `on_trigger`. For a component that no mode of the graph names, it is called once,
   // after `init` of all components of the module, on that thread. After a failure the component
-  // stays inactive. NULL: nothing to do.
+  // stays inactive; if no mode names it, the module ends. NULL: nothing to do.
   int (*on_activate)(void *component);
   // Called when the component becomes inactive: its outputs refuse to publish once this has
   // returned. As `on_trigger`. NULL: nothing to do.
@@ -631,8 +631,8 @@ typedef struct {
   // Called when a parameter changes: one of `dl_class_add_live_parameter` by `driveline param
   // set`, or any parameter by a mode of the graph. As `on_trigger`; for a mode, before
   // `on_activate`. The component's node has the new value already. After a failure it gets the
-  // old value back, and the caller of the change gets the text of the failure. `name` is
-  // borrowed: valid during the call. NULL: every value is accepted.
+  // old value back, and the caller of the change gets the text of the failure; for a mode, it is
+  // logged. `name` is borrowed: valid during the call. NULL: every value is accepted.
   int (*on_parameter)(void *component, const char *name);
 } dl_component_vtable;
 
@@ -726,8 +726,8 @@ const dl_node *dl_component_io_node(const dl_component_io *io);
 // `io` is NULL or live.
 const dl_publisher *dl_component_io_output(const dl_component_io *io, size_t index);
 
-// Reports that the component's work is done. The run ends once all work in flight has been
-// processed.
+// Reports that the component's work is done. Its timers stop. The run ends once all work in flight
+// has been processed.
 //
 // What the caller promises:
 // `io` is NULL or live.
