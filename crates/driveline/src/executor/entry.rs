@@ -121,7 +121,7 @@ pub struct PendingWork {
     /// Calls in progress.
     pub running: u32,
     /// Index of each input with unread samples that a call will read, and the number of these
-    /// samples.
+    /// samples. If only completed sets wait for a call: index 0, and the number of sets.
     pub unread: Vec<(usize, u64)>,
     /// Time until the next tick of a timer, if unread samples wait for it, or data of calls that
     /// feed it ([`CallbackHandle::fed_by`](super::CallbackHandle::fed_by)).
