@@ -53,14 +53,15 @@ impl Cable {
     /// Makes a cable.
     ///
     /// # Errors
-    /// The refusal of the kernel, and the requirements of the cable.
+    /// The refusal of the kernel, or the error of a command that makes the hosts.
     pub(crate) fn new(spec: CableSpec) -> Result<Self> {
         let hosts = [Namespace::new()?, Namespace::new()?];
         let relay = lay(spec, &hosts).context("cannot make two hosts with a cable between them")?;
         Ok(Self { relay, hosts })
     }
 
-    /// Returns a command for a program on one of the hosts. The same process becomes the program.
+    /// Returns a command for a program on one of the hosts. The process of the command itself
+    /// becomes the program.
     pub(crate) fn command(&self, side: usize, program: &Path) -> Command {
         let [nsenter, within, end] = self.hosts[side].command_prefix();
         let mut command = Command::new(nsenter);

@@ -2,10 +2,11 @@
 //! Deployment of the ends of a link, or of the stages of a chain: without containers, in one
 //! container, or in a container each.
 //!
-//! The containers are isolated by namespaces, control groups, no capabilities, and the seccomp
-//! profile of `driveline deploy seccomp`. Their files are those of this machine, read-only, so that
-//! no image must be built, and every end runs the same program as on bare metal. The containers of
-//! a peer share one network namespace, in which there is only a loopback interface.
+//! The containers are isolated by namespaces, control groups, no capabilities (for a peer only
+//! `ipc_lock`), and the seccomp profile of `driveline deploy seccomp`, if it can be made. Their
+//! files are those of this machine, read-only, so that no image must be built, and every end runs
+//! the same program as on bare metal. The containers of a peer share one network namespace, in
+//! which there is only a loopback interface.
 
 mod engine;
 

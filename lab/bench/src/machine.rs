@@ -28,9 +28,9 @@ pub struct Machine {
     pub clock_source: String,
     /// Cost of one stamp, in nanoseconds: the median of many.
     pub clock_cost_ns: u64,
-    /// Frequency governor, or the reason why there is none.
+    /// Frequency governor of the first CPU, or "not visible".
     pub governor: String,
-    /// Deepest idle states, or the reason why none are visible.
+    /// The kernel's driver of idle states, or "not visible".
     pub idle_states: String,
     /// Memory, in bytes.
     pub memory_bytes: u64,

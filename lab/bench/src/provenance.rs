@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Origin of a result: program and machine.
+//! Origin of a result: program and command.
 
 pub use driveline_terminal::version::{COMMIT, VERSION};
 

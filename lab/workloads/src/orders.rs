@@ -68,7 +68,8 @@ pub(crate) struct Superior {
 }
 
 impl Superior {
-    /// Waits for the order to begin.
+    /// Reports that this part is ready, waits for the order to begin, and returns the measured
+    /// time.
     pub(crate) fn ready(&self) -> Result<Window> {
         say(&Said::Ready);
         match self.orders.recv() {

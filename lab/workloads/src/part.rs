@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Additional processes of a run: their roles, and the messages of both sides, a line of JSON each.
+//! Additional processes of a run: their roles, and the entry of such a process.
 
 use crate::faults::{FaultReader, FaultWriter};
 use crate::fusion::FusionPublisher;

@@ -14,8 +14,8 @@ use std::time::Duration;
 const MAX_LIMIT: u32 = 1 << 26;
 /// Number of attempts; the fastest counts.
 const ATTEMPTS: usize = 3;
-/// Maximum number of repeated calibrations, if the result is off by more than a twentieth because
-/// the machine is busy.
+/// Maximum number of calibrations. They are repeated if the result is off by more than a twentieth,
+/// because the machine is busy.
 const CALIBRATIONS: usize = 5;
 
 /// Work that takes a certain time alone on a CPU.
@@ -102,8 +102,8 @@ fn cpu_ns() -> u64 {
     (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Returns the number of primes up to `limit`, by dividing each number by all smaller ones, until
-/// one divides it.
+/// Returns the number of primes up to `limit`, by dividing each number by all others up to its
+/// square root, until one divides it.
 fn primes_up_to(limit: u32) -> u32 {
     (2..=limit)
         .filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d)))

@@ -19,7 +19,7 @@ pub struct Account {
     pub not_sent: BTreeMap<String, u64>,
     /// Number of sent samples that were received, per subscriber.
     pub received: Vec<u64>,
-    /// Number of sent samples that newer samples replaced before they were read, per subscriber.
+    /// Number of sent samples that were not received, for whatever reason, per subscriber.
     pub missed: Vec<u64>,
     /// Kinds of losses of a closed loop, if it had any. `missed` is the number of its counted
     /// rounds without an answer in time.

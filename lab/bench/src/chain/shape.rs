@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shape of a chain: writers and readers of each topic, and the start order of stages.
+//! Shape of a chain: writers and readers of each topic, and the order of the stages.
 
 use super::{ChainJob, DRIVELINE_PEER, DRIVELINE_VARIANT, StageSpec};
 use crate::harness::System;

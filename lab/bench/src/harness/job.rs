@@ -289,7 +289,7 @@ const fn default_answer_timeout_ms() -> u64 {
     10_000
 }
 
-/// Copies in a run of the memcpy floor.
+/// Maximum number of counted copies in a run of the memcpy floor.
 const MEMCPY_COPIES: u64 = 300;
 
 impl Job {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Closed loop: ping, pong, and half of the round trip. Stamps are taken only at the beginning and
-//! at the end of the round trip, because a stamp costs more than a tenth of a spinning hand-over. A
-//! lost message is counted, and the next round begins.
+//! at the end of the round trip, and for filling and copying, because a stamp costs more than a
+//! tenth of a spinning hand-over. A lost message is counted, and the next round begins.
 
 use super::link::{Received, Receiver, Sender};
 use super::open_loop::MATCH_TIMEOUT;
@@ -11,8 +11,8 @@ use crate::harness::{End, Job, Payload, ReceivedRow, SentRow, Take};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::time::Duration;
 
-/// Maximum wait of the answering end for its first question; it includes the start of the other
-/// process.
+/// Maximum wait of the answering end for its first question, and of the asking end for the
+/// greeting; it includes the start of the other process.
 const FIRST_QUESTION: Duration = Duration::from_secs(60);
 /// Maximum wait for a later question: longer than the asking end waits for an answer.
 const NEXT_QUESTION: Duration = Duration::from_secs(25);
@@ -33,7 +33,7 @@ struct Side<'a, S, R> {
     arrivals: u64,
 }
 
-/// A received sample and its result.
+/// Stamps of a received sample; 0 for those that were not taken.
 struct Arrived {
     in_hand: u64,
     copied: u64,
@@ -155,7 +155,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
                 "an answer came to question {answered}, and only {question} were asked: it is torn \
                  or not ours"
             );
-            // The greeting may arrive again; it is not counted at either end.
+            // The greeting may arrive again; neither end counts the repetition.
             if answered > 0 && answered < question {
                 self.end.received += 1;
                 self.end.late += 1;

@@ -26,7 +26,7 @@ use floor_link::FloorEnds;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 
-/// Argument with which a program must call [`peer_main`].
+/// First argument of a measured process. A program that gets it must call [`peer_main`].
 pub const PEER_COMMAND: &str = "bench-peer";
 /// Descriptor under which a measured process finds the words of a floor.
 pub(crate) const WORDS_FD: i32 = 3;

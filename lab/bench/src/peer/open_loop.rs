@@ -15,7 +15,8 @@ pub(crate) const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
 const AFTER_FIRST: Duration = Duration::from_millis(50);
 /// Pause before the end mark, so that it replaces no unread sample.
 const BEFORE_END: Duration = Duration::from_millis(100);
-/// Maximum delay of a sender before its remaining samples count as not sent.
+/// Maximum delay of a sender, beyond twice the time of its schedule, before its remaining samples
+/// count as not sent.
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// Maximum wait of a receiver for the first sample; it includes the start of the other process.
 const FIRST_SAMPLE: Duration = Duration::from_secs(60);
@@ -65,7 +66,7 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
     let mut sent = Recorder::<SentRow>::for_job(job);
     let source = (job.payload == Payload::Filled).then(|| Source::new(job.size)).transpose()?;
     sender.wait_matched(job.subscribers, MATCH_TIMEOUT)?;
-    // The first sample is sent as soon as a receiver exists: it ends the start-up time.
+    // The first sample is sent as soon as all receivers are connected: it ends the start-up time.
     let mut out = Outgoing { sender, source, size: job.size, expected: Some(first_sequence) };
     let first = out.send(0).map_err(|e| anyhow!("the first sample could not be published: {e}"))?;
     end.first_sequence = first.sequence;

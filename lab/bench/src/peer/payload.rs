@@ -2,10 +2,10 @@
 //! Payloads that show whether they arrived undamaged.
 //!
 //! A filled payload begins with four words: magic number, sequence number, length, and the XXH3-64
-//! of everything after them, seeded with the sequence number. The rest is random bytes, different
-//! for every sample, so that a mixture of two samples is detected. The checksum is computed before
-//! the clock starts. Filling then corresponds to an application that has its data elsewhere: one
-//! copy.
+//! of everything after them, seeded with the sequence number. The rest is random bytes, which
+//! repeat only after 61 samples, so that a mixture of two samples is detected. The checksum is
+//! computed before the clock starts. Filling then corresponds to an application that has its data
+//! elsewhere: one copy.
 
 use crate::stats::Random;
 use anyhow::{Result, bail};

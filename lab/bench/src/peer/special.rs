@@ -187,8 +187,8 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
     Ok(end)
 }
 
-/// Subscriber of an idle link, or one that starts late: it records its first sample and leaves with
-/// the end mark.
+/// Subscriber of an idle link, or one that starts late and records the time of its first sample. It
+/// leaves with the end mark.
 pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> {
     let late = job.role == Role::LateSubscriber;
     let qos = if late { lasting() } else { Qos::default() };

@@ -79,7 +79,7 @@ pub enum State {
 }
 
 impl Peer {
-    /// Returns the reason why it cannot be measured, and how to add it if it is missing.
+    /// Returns the text that it is not installed, and how to add it; `None` if its program exists.
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let State::NotInstalled { how_to_add } = &self.state else { return None };

@@ -64,7 +64,7 @@ pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, 
 /// variants must be named (`fastdds/udp_500`).
 ///
 /// # Errors
-/// If a name is neither installed nor known.
+/// If a peer is neither installed nor known, or an installed peer has no variant of this name.
 pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
     let mut selection = Selection::default();
     for name in names {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs planned trials: fresh processes for each, started in order, and one account for all of
-//! them.
+//! Runs planned trials: each with fresh processes, which start in order, and with one account for
+//! all of its processes. Several links at the same time have an account each.
 
 mod beside;
 mod gateways;
@@ -104,8 +104,8 @@ impl Runner<'_> {
         .map(Ensemble::from)
     }
 
-    /// Runs the latency tool of a peer's middleware for a job. The directories of the job exist.
-    /// Blocks for about 10 s. The account has no samples, only the tool's result.
+    /// Runs the latency tool of a peer's middleware for a job. Blocks for about 10 s. The account
+    /// has no samples, only the tool's result.
     fn own_tool(&self, job: &Job) -> Result<Account> {
         let mut processes = self.processes();
         // Some tools measure all sizes that they support, whatever size was requested. The keeper
@@ -467,16 +467,16 @@ fn first_sample(ends: &[End], role: Role) -> Option<u64> {
     ends.iter().filter(|e| e.role == role).map(|e| e.first_sample_ns).max().flatten()
 }
 
-/// Returns the time that a receiver may take after the publisher has finished. If nothing is
-/// replaced, a receiver with a processing time has the largest backlog.
+/// Returns the time that a receiver may take after the publisher has finished. A receiver with a
+/// processing time may then still have to process all samples, if none is replaced.
 fn backlog(job: &Job) -> Duration {
     START.saturating_add(Duration::from_micros(
         job.processing_us.saturating_mul(job.warm_up + job.messages),
     ))
 }
 
-/// Returns a bound on a run's duration that only a hang exceeds. It includes an hour-long schedule
-/// and slow memory.
+/// Returns a bound on a run's duration that only a hang exceeds. It is long enough for any schedule
+/// and for slow memory.
 fn longest(job: &Job) -> Duration {
     let samples = (job.warm_up + job.messages) as f64;
     let handling = samples

@@ -127,7 +127,8 @@ impl<'a> Processes<'a> {
     }
 
     /// Sets the deployment of all ends that are started from now on. `shared`: the directory of the
-    /// run. Starts a container if all ends are in one; blocks.
+    /// run. Blocks: it starts the container for all ends, or the one whose namespaces the others
+    /// share, if there is one.
     pub(super) fn deploy(
         &mut self,
         deployment: Deployment,
@@ -165,7 +166,8 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Sets the shared processor time of all processes that are started from now on.
+    /// Sets the shared processor time of all ends that are started from now on; keepers, gateways
+    /// and hogs have no share in it.
     pub(crate) fn confine(&mut self, quota: Option<&'a Quota>) {
         self.quota = quota;
     }

@@ -23,7 +23,7 @@ pub(super) const STAGE_CLASS: &str = "Stage";
 pub(super) const PERIODIC_CLASS: &str = "Periodic";
 pub(super) const END_CLASS: &str = "End";
 
-/// Maximum number of recorded commands: an hour of them.
+/// Maximum number of recorded commands, at most one for each scan: five hours of them.
 const ROOM: usize = 200_000;
 
 /// First command that descends from a scan: its publish time, and the parts of its age.
@@ -152,7 +152,7 @@ fn integer(io: &ComponentIo, name: &str) -> u64 {
     }
 }
 
-/// Common part of all classes.
+/// Common part of all classes that publish.
 struct Worker {
     work: Crunch,
     bytes: usize,

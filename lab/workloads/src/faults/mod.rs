@@ -45,7 +45,7 @@ enum Fault {
     /// The last reader gets SIGKILL and is restarted at once.
     ReaderKilled,
     /// The writer fills its segment with random bytes and continues. In every other fault that
-    /// includes the word with the newest sample. If no reader gets an undamaged sample within 250
+    /// includes the word with the newest sample. If a reader gets no undamaged sample within 250
     /// ms, the writer is restarted.
     RegionCorrupted,
 }

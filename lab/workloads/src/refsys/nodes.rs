@@ -147,7 +147,7 @@ pub(super) struct Graph {
     handles: Vec<(Callback, CallbackHandle)>,
     outputs: BTreeMap<&'static str, Output>,
     replaced: Arc<AtomicU64>,
-    /// Number of samples that were replaced on the hot path.
+    /// Number of samples that newer ones replaced in fusing nodes of the hot path.
     hot_replaced: Arc<AtomicU64>,
     probes: Arc<Probes>,
     reach: Reach,
@@ -288,8 +288,8 @@ impl Graph {
         if failed > 0 {
             o.invalid.push(format!("{failed} callbacks failed, or could not take their samples"));
         }
-        // At the end, each connection may have one sample that was not taken. Between processes
-        // there may be several: a replacement is noticed when the next sample is taken.
+        // At the end, each connection may have one sample that was not taken. At a reach beyond the
+        // process there may be several: a replacement is noticed when the next sample is taken.
         let most = if self.reach == Reach::Process { edges } else { sent };
         if sent.checked_sub(received + replaced).is_none_or(|unread| unread > most) {
             o.invalid.push(format!(
