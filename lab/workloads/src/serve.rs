@@ -20,7 +20,8 @@ use std::time::Duration;
 /// Time beyond the requested time after which a run gives up.
 const BEYOND: Duration = Duration::from_secs(60);
 
-/// Entry of the process of a run, for a program called with [`WORKLOAD_COMMAND`]. Reads a
+/// Entry of the process of a run, for a program called with [`WORKLOAD_COMMAND`]. A further word
+/// makes it the entry of a part or of a module of a run. Without such a word, it reads a
 /// [`WorkloadJob`] from standard input, runs it, and answers with a [`WorkloadEvent`] on standard
 /// output. Blocks until then, at most the requested time and a minute. Ends with its parent
 /// process, together with all processes that it has started.

@@ -44,7 +44,7 @@ pub trait Middleware: Sized + Send {
     fn remove_leftovers(_job: &Job) -> Result<()> {
         Ok(())
     }
-    /// Runs the middleware's own latency tool for 5 to 10 s, or until it has made as many round
+    /// Runs the middleware's own latency tool for 2 to 10 s, or until it has made as many round
     /// trips as the job has messages. Called for variants that name one.
     ///
     /// # Errors

@@ -4,9 +4,9 @@
 //!
 //! Readers read two topics: `frames`, whose writer (or one of whose readers) is the victim, and
 //! `beside`, with a writer that has no faults. Each sample has the number of its epoch, which a
-//! fault begins; every byte of it is verified. A run observes the time until each reader has an
-//! undamaged sample of the new epoch. It also observes that no sample is ever torn, and that no
-//! other reader is delayed.
+//! fault of the writer begins; every byte of it is verified. A run observes the time until each
+//! reader has an undamaged sample of the new epoch, or the restarted reader has any. It also
+//! observes that no sample is ever torn, and that no other reader is delayed.
 
 mod ends;
 mod payload;
