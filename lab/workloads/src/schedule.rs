@@ -37,7 +37,8 @@ impl Schedule {
         Self { period_ns, phase_ns: (period_ns as f64 * phase) as u64 }
     }
 
-    /// Returns the first due time after `now`.
+    /// Returns the first due time from `now` on, but no later one than the first in the measured
+    /// time.
     fn first_due(self, now: u64, window: Window) -> u64 {
         let due = window.from_ns + self.phase_ns;
         due - due.saturating_sub(now) / self.period_ns * self.period_ns

@@ -102,7 +102,7 @@ fn cpu_ns() -> u64 {
     (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Returns the number of primes up to `limit`, by dividing each number by all others up to its
+/// Returns the number of primes up to `limit`, by dividing each number by all numbers from 2 to its
 /// square root, until one divides it.
 fn primes_up_to(limit: u32) -> u32 {
     (2..=limit)

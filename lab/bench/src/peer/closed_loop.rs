@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Closed loop: ping, pong, and half of the round trip. Stamps are taken only at the beginning and
-//! at the end of the round trip, and for filling and copying, because a stamp costs more than a
-//! tenth of a spinning hand-over. A lost message is counted, and the next round begins.
+//! Closed loop: ping, pong, and half of the round trip. If payloads are neither filled nor copied,
+//! stamps are taken only at the beginning and at the end of the round trip, because a stamp costs
+//! more than a tenth of a spinning hand-over. A lost message is counted, and the next round begins.
 
 use super::link::{Received, Receiver, Sender};
 use super::open_loop::MATCH_TIMEOUT;

@@ -79,7 +79,8 @@ pub enum State {
 }
 
 impl Peer {
-    /// Returns the text that it is not installed, and how to add it; `None` if its program exists.
+    /// Returns a text that the peer is not installed and how to add it; `None` if its program
+    /// exists.
     #[must_use]
     pub fn missing(&self) -> Option<String> {
         let State::NotInstalled { how_to_add } = &self.state else { return None };

@@ -141,7 +141,7 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     odd.iter().for_each(|(file, _, why)| {
         assert!(reason(&peers, file).contains(why), "{file}: {}", reason(&peers, file))
     });
-    // Two rows of the papers, and two peers that are missing here.
+    // These two rows of the papers are peers that are missing here.
     for (name, how) in [("ros2_inter", "between processes"), ("ros2_intra", "within a process")] {
         let described =
             |text: &str| text.contains("build/peers") && text.contains(how) && text.contains(name);
