@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An analysis as CSV (RFC 4180), one row for each distribution, and one for each counter
-//! (`docs/protocols/archive.md`).
+//! An analysis as CSV (RFC 4180), one row for each distribution, each count, and each part that is
+//! not measured (`docs/protocols/archive.md`).
 
 use crate::analysis::{Analysis, CaseResult, Figure};
 use crate::table::counter_unit;

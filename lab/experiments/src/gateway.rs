@@ -22,8 +22,8 @@ pub(crate) struct Gateway {
 /// Returns the gateway if one takes part in the measurement. Blocks, at most some 10 s.
 ///
 /// # Errors
-/// If the gateway was built from other sources than this program, or one of the two has no commit:
-/// the gateway's figures would be reported as figures of this commit.
+/// If there is no gateway. If the gateway was built from other sources than this program, or one of
+/// the two has no commit: the gateway's figures would be reported as figures of this commit.
 pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
     let mut cases = experiments.iter().flat_map(|e| &e.cases);
     if !cases

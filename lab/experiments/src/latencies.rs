@@ -285,8 +285,9 @@ impl<'a> Latencies<'a> {
         }
     }
 
-    /// Returns the ratio of a case to the reference, which is Driveline. In a table with floors,
-    /// the ratios of Driveline and of the floors are to the floor.
+    /// Returns the ratio of a case to the reference, which is Driveline, or the floor if no system
+    /// is compared with Driveline. In a table with floors, Driveline's own ratio is to its floor,
+    /// and that of a control to the equal case.
     fn ratio(&self, c: &'a CaseResult) -> Option<&'a Ratio> {
         match c.case.role {
             Role::Measured if self.is_to_floor => c.to_floor(),

@@ -81,7 +81,7 @@ impl Literature {
             .filter(|row| row.published.transmission_percent.is_empty())
             .collect();
         let here = || all.iter().filter_map(|row| row.here.as_ref());
-        // Leaves out a column if no row has enough samples for it.
+        // Lists what a paper has; median and p99 also if a case here has enough samples for them.
         let always = |k: Kind| matches!(k, Kind::P50 | Kind::P99);
         let is_listed = |k: &Kind| {
             let there = all.iter().any(|row| k.published(&row.published).is_some());
@@ -156,7 +156,8 @@ impl Literature {
     }
 }
 
-/// Returns the counterpart of a published figure; empty if the paper's system has none here.
+/// Returns the row of the system here that a published figure is compared with, even if this system
+/// was not measured. `None` if the figure names no such system.
 fn measured(
     e: &ExperimentResult,
     row: &PublishedRow,

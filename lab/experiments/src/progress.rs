@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Progress of a measurement: a bar on a terminal, else a line every ten seconds.
+//! Progress of a measurement: a bar on a terminal, else lines as runs start, one in ten seconds at
+//! most.
 
 use crate::archive::{Archive, Case};
 use crate::plan;
@@ -9,7 +10,7 @@ use std::io::{IsTerminal, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Interval between two lines without a terminal.
+/// Shortest interval between two lines without a terminal.
 const LINES: Duration = Duration::from_secs(10);
 
 /// Width of the bar, in characters.
@@ -98,7 +99,7 @@ impl Drop for Progress {
     }
 }
 
-/// Returns true for the first line, and then once every [`LINES`].
+/// Returns true for the first line, and then at most once every [`LINES`].
 fn is_due(printed: &mut Option<Instant>, now: Instant) -> bool {
     let due = printed.is_none_or(|printed| now.saturating_duration_since(printed) >= LINES);
     if due {

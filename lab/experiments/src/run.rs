@@ -128,7 +128,7 @@ pub(crate) fn say(text: &str) -> Result<()> {
 /// Scenarios to measure, with the options of the measurement.
 pub(crate) struct Request {
     pub(crate) scenarios: Vec<Scenario>,
-    /// Installed peers.
+    /// Known peers, installed or not.
     pub(crate) found: Vec<Peer>,
     pub(crate) extent: Extent,
     /// True if all built-in scenarios were requested, some of which may have nothing to measure.

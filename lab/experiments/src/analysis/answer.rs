@@ -44,8 +44,8 @@ pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
     lines.join("\n")
 }
 
-/// Returns a warning if two equal floors differ so much that the machine cannot show smaller
-/// differences. It comes before all other facts.
+/// Returns a warning if two measurements of the same floor, or of Driveline, differ so much that
+/// the machine cannot show smaller differences. It comes before all other facts.
 fn restless(e: &ExperimentResult) -> Option<String> {
     let said = e.measured().any(|c| c.headline().is_some());
     let off = |i: &Interval| i.estimate.max(1.0 / i.estimate);
@@ -362,7 +362,8 @@ fn tails(e: &ExperimentResult) -> Option<String> {
 }
 
 /// Returns other quantities of workloads that a question may be about: recovery, ages, periods.
-/// Each case contributes the subject with the largest median.
+/// Each case contributes the subject with the largest median. Also returns the torn payloads of all
+/// cases.
 fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     let asked = [
         (Quantity::Recovery, "Until samples flow again"),

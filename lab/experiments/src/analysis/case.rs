@@ -34,8 +34,10 @@ pub struct CaseResult {
     /// For a stream: payload that each subscriber gets per second. It does not count lost samples,
     /// because they lengthen the time until the next arrival.
     pub goodput_bytes_per_s: Option<f64>,
-    /// Ratios to Driveline and to the floors; for a chain with Driveline on some edges, also to the
-    /// same chain without Driveline. Empty for a row that the peer's own latency tool contradicts.
+    /// Ratios to the cases with which the plan compares this one: Driveline, the floors, the same
+    /// chain without Driveline on some edges, the same case outside of containers, the usual
+    /// settings of a variant; for a control, the equal case. Empty for a row that the peer's own
+    /// latency tool contradicts.
     pub ratios: Vec<Ratio>,
     /// Agreement with the peer's own latency tool, if it ran for the same link. If they
     /// differ, the row is invalid.
@@ -463,7 +465,8 @@ impl CaseResult {
         self.own_tool.as_ref().is_some_and(Agreement::contradicts)
     }
 
-    /// Returns the caveat of a row that the peer's latency tool contradicts; `None` for other rows.
+    /// Returns the caveat of a row that the peer's latency tool contradicts, or of which it
+    /// contradicts a variant; `None` for other rows.
     #[must_use]
     pub fn doubt(&self) -> Option<&'static str> {
         match (self.is_contradicted(), self.contradicted_variants.is_empty()) {

@@ -23,7 +23,7 @@ pub(crate) struct Answer {
 /// Returns the lines that answer the experiment's question; empty without data, or if the question
 /// is only about latencies.
 pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<String> {
-    // Variations of settings are few, and each has its own answer.
+    // Variations of settings are few, and the question is about each of them.
     let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_SHOWN };
     let mut lines = Vec::new();
     for t in answers(e, about) {
@@ -192,8 +192,8 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// Answers with each system's case with the most subscribers, because the differences are largest
-/// there.
+/// Answers with the cases with the largest number of subscribers of any system, because the
+/// differences are largest there.
 fn fairness(e: &ExperimentResult) -> Vec<Answer> {
     let groups = groups(links(e), |c| {
         c.case.links.first().map_or_else(String::new, |l| format!("1→{}", l.subscribers))

@@ -24,8 +24,8 @@ pub struct Analysis {
     pub made: u64,
     /// Number of valid runs.
     pub valid: u64,
-    /// Number of valid runs in which other processes used more of the machine than permitted for an
-    /// undisturbed run.
+    /// Number of runs, valid or not, in which other processes used more of the machine than
+    /// permitted for an undisturbed run.
     pub disturbed: u64,
     /// Share of the machine that other processes used, in the worst run.
     pub worst_others: f64,
@@ -106,8 +106,8 @@ impl ExperimentResult {
         !self.published.is_empty() && self.measured().any(without)
     }
 
-    /// Returns published figures of transmission with the same stages as in this case; empty if the
-    /// stages did less here.
+    /// Returns the published figures of transmission at the reach of this case; empty if a stage
+    /// was a simpler work here: [`Self::network_is_missing`].
     pub fn transmission_published<'a>(
         &'a self,
         case: &'a CaseResult,

@@ -14,13 +14,14 @@ const MAX_TIMELINES: usize = 64;
 /// One quantity over the time of the first valid run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    /// Observed subject: `latency`, or a process.
+    /// Subject: `transport`, `lost`, `not sent`, a process, or a subject that a workload or chain
+    /// observes.
     pub subject: String,
     /// Quantity.
     pub quantity: Quantity,
-    /// Points of seconds since the run's first stamp and the value. The value of processor time is
-    /// the number of CPUs in use; other values are in the quantity's unit. If there were too many
-    /// points, each point is the maximum of a stretch.
+    /// Points of seconds since the first sample or observation and the value. The value of
+    /// processor time is the number of CPUs in use; other values are in the quantity's unit. If
+    /// there were too many points, each point is the maximum of a stretch.
     pub points: Vec<(f64, f64)>,
 }
 

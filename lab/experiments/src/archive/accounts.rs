@@ -12,8 +12,8 @@ const MAX_SENT: u64 = 4 * MAX_MESSAGES;
 /// Maximum duration of a run: a year, in seconds.
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
-/// Refuses impossible accounts. For an invalid run, only the reasons and the disturbance are
-/// checked: its ends may have written anything.
+/// Refuses impossible accounts. For an invalid run, only the disturbance, the duration and the
+/// number of accounts are checked: its ends may have written anything.
 pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
     let share = |what: &str, x: f64| -> Result<()> {
         // Counts of ticks are not taken at the same instant.

@@ -15,7 +15,8 @@ const MAX_ROUNDS: u64 = 1000;
 pub(super) const MAX_MESSAGES: u64 = 86_400_000_000;
 /// Maximum number of links of a case.
 pub(super) const MAX_LINKS: u64 = 256;
-/// Maximum observation time of a workload: a day, and the maximum warm-up of scenarios.
+/// Maximum observation time of a workload or of a link at rest, and maximum warm-up of a workload:
+/// twice the maximum of `seconds` in a scenario, which is a day.
 const LONGEST_MS: u64 = 2 * 86_400_000;
 
 /// Refuses texts with control characters, which could move a reader's cursor or hide text.

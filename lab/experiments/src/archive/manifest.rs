@@ -143,7 +143,7 @@ pub struct Link {
     pub subscribers: usize,
     /// Open or closed loop.
     pub pace: Pace,
-    /// Threads or processes.
+    /// Threads of one process, processes of one host, or processes of two hosts.
     pub reach: Reach,
     /// Wait mode of readers.
     pub wait: Wait,
@@ -178,9 +178,9 @@ impl Case {
         self.links.iter().all(|l| l.payload == first).then_some(first)
     }
 
-    /// Returns the headline figure. For filled payloads, the figure includes the filling, because
-    /// the speed of the middleware's memory matters there. If the scenario names the figure,
-    /// returns the named one.
+    /// Returns the headline figure. For filled payloads, transport latency includes the filling,
+    /// because the speed of the middleware's memory matters there. If the scenario names the
+    /// figure, returns the named one.
     #[must_use]
     pub(crate) fn headline_metric(&self) -> Metric {
         match (self.figure, self.handling()) {
@@ -319,7 +319,7 @@ pub struct Run {
     pub invalid: Vec<String>,
     /// Account of each link.
     pub accounts: Vec<Account>,
-    /// Counters of a workload.
+    /// Counters of a workload, a chain or a container engine.
     pub counters: BTreeMap<String, u64>,
     /// Settings that the machine refused.
     pub unset: Vec<String>,

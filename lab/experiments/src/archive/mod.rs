@@ -155,8 +155,7 @@ impl Archive {
             .join(format!("{round}{what}"))
     }
 
-    /// Adds a run with the samples of each link (`run.accounts` has as many, in the same order) and
-    /// its observations.
+    /// Adds a run: its account, the stamps of each link (in `run.accounts`) and its observations.
     ///
     /// # Errors
     /// If the file system fails.

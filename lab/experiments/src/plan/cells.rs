@@ -34,7 +34,8 @@ pub(super) struct Cell {
     pub(super) measure: Option<LinkMeasure>,
     pub(super) beside: Beside,
     pub(super) workload: Option<Workload>,
-    /// The chain with Driveline on its own edges only; other edges have no system yet.
+    /// The chain with Driveline on all edges. The plan of each system puts this system on the open
+    /// edges.
     pub(super) chain: Option<ChainJob>,
     /// Topics whose carrier is measured.
     pub(super) open_edges: Vec<String>,
@@ -363,7 +364,7 @@ fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) ->
     })
 }
 
-/// Returns the chain without the parts that depend on the measured system.
+/// Returns the chain of a cell, with Driveline on all edges.
 fn chain(
     spec: &ChainSpec,
     case: &CaseSpec,

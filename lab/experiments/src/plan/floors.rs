@@ -88,7 +88,7 @@ fn add_word(e: &mut Experiment, link: &Link, figure: Metric) -> Comparison {
 
 /// Adds the floor that copies the payload once for each sample, for any number of subscribers and
 /// any wait mode. Figures that include writing or copying payloads are compared with this floor,
-/// from the size at which a copy takes longer than the clock's resolution.
+/// from the size at which a copy measures memory rather than the clock.
 fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Comparison> {
     let copied_out = link.take == Take::Copy && link.payload == Payload::Untouched;
     let (take, payload) =

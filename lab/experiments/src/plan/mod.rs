@@ -47,7 +47,8 @@ pub fn plan(
     let scenario = e.scenario.clone();
     let cells = cells::cells(&scenario, &run, placement)
         .with_context(|| format!("experiment {}", scenario.id))?;
-    // Graphs of Driveline and links with `measure` run with no other system; the report says so.
+    // True if missing peers are reported: a system other than Driveline is named, or all cells are
+    // workloads or have `measure`.
     let mut compares = cells.iter().all(|cell| cell.workload.is_some() || cell.measure.is_some());
     for cell in cells {
         let names = run

@@ -282,7 +282,7 @@ fn links(e: &ExperimentResult) -> String {
     format!("<details{open}><summary>Links one by one</summary>{}</details>\n", table.finish())
 }
 
-/// Renders the fairness among subscribers, and the subscriber that is last most often.
+/// Renders the latency of each subscriber, and how often it was the last.
 fn subscribers(e: &ExperimentResult) -> String {
     let ranks =
         columns(e.measured().flat_map(|c| &c.subscribers).map(|s| &s.transport.percentiles));

@@ -290,7 +290,7 @@ fn explained(of: &Compared) -> String {
     format!("{} ({way})", of.label())
 }
 
-/// Returns the part of the title that is not in the short name.
+/// Returns the title of a peer, to be shown with its short name; nothing for Driveline.
 fn title_beyond_name(c: &CaseResult) -> String {
     let title = escape(&c.case.system_title);
     if c.is_driveline() {

@@ -7,7 +7,7 @@
   const drawn = new Map(); // element -> { figure }, replaced at each drawing
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  // Returns ticks of a logarithmic axis at round numbers, as many as fit; and powers of ten beyond
+  // Returns ticks of a logarithmic axis at round numbers, as many as fit; and further ticks beyond
   // the shown range, for zooming out.
   const ticksBetween = (low, high, room) => {
     const decades = Math.log10(high / low);
@@ -46,7 +46,7 @@
     return at ? name.slice(0, at) + "<br>" + shortened(name.slice(at + 1), most) : shortened(name, most);
   };
 
-  // Returns the figure's data in the page's colours and at the page's width.
+  // Returns the figure's layout in the page's colours and at the page's width.
   const layoutOf = (figure, element) => {
     const narrow = element.clientWidth < 600;
     const layout = structuredClone(figure.layout);

@@ -127,8 +127,8 @@ pub(super) fn ecdf(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     p
 }
 
-/// Plots quartiles, and the first and last percent, for each subscriber. With too few samples,
-/// plots minimum and maximum in place of the percents.
+/// Plots quartiles, and the 1st and 99th percentiles, for each subscriber. With too few samples,
+/// plots minimum and maximum in place of these two percentiles.
 pub(super) fn boxes(cases: &[&CaseResult], looks: &Looks) -> Plot {
     let mut p = plot(
         Layout::new().box_mode(BoxMode::Group).x_axis(names_axis()).y_axis(time_axis("latency")),

@@ -16,8 +16,8 @@ use plotly::Plot;
 use plotly::common::MarkerSymbol;
 use serde_json::{Value, json};
 
-/// View with its name, a note for readers, and its plots by cell. A plot without a cell shows the
-/// whole experiment.
+/// View with its name, a note for readers, and its plots by cell. In the views by size, a plot
+/// shows a group of cells.
 pub(super) struct View {
     id: &'static str,
     title: &'static str,
@@ -196,7 +196,7 @@ fn named_times(e: &ExperimentResult, cell: &str) -> &'static str {
     }
 }
 
-/// Returns the headline distributions of a cell, and that of its floor.
+/// Returns the headline distributions of a cell, and those of its floors.
 fn lines<'a>(
     e: &'a ExperimentResult,
     cell: &str,

@@ -65,7 +65,7 @@ pub(super) fn check(
     if found.is_empty() { Ok(document.value) } else { Err(found.into()) }
 }
 
-/// Checks the scenario's id, and that the scenario is not empty.
+/// Checks the scenario's id and its number of cases, and that no text has invisible characters.
 fn check_head(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -301,7 +301,8 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
     }
 }
 
-/// Returns the place of a cable description that no case uses, because none reaches another host.
+/// Returns the place of a key about the cable that has no effect: a key of a case within one host,
+/// or a key for all cases if no case reaches another host.
 fn cable_without_hosts(s: &Scenario) -> Option<Vec<String>> {
     let network = |c: &CaseSpec| {
         c.reach == Some(ReachSpec::Network)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Requests of a scenario that its links cannot satisfy: a preference for a missing subscriber, a
-//! figure that no case has, a question about something constant.
+//! figure that a case cannot have, a question about something constant.
 
 use super::unused_keys::{Part, UnusedKey};
 use super::{AnswerSpec, CaseSpec, FavourSpec, Figure, PayloadSpec, Scenario, Vary};
@@ -145,7 +145,7 @@ impl Links<'_> {
 }
 
 /// Finds a figure of links in a scenario without links. A figure that a case names is refused with
-/// the other unused keys of a workload or a chain.
+/// the other unused keys of a workload, a chain or a case with `measure`.
 fn figure_without_system(s: &Scenario, all: &[Links<'_>]) -> Option<UnusedKey> {
     let path: &[&str] = match (s.figure, s.link.figure) {
         _ if !all.is_empty() || s.cases.is_empty() => return None,

@@ -69,7 +69,8 @@ fn document(word: &str) -> Result<Document<Scenario>, LoadError> {
     Err(LoadError::NoSuchExperiment(format!("{}; a file is named by its path", no_such(word))))
 }
 
-/// Returns an error about an unknown name, with the existing ones.
+/// Returns an error about an unknown name. It suggests a similar id, and names the command that
+/// lists all ids.
 pub(crate) fn no_such(word: &str) -> String {
     // Suggests ids that differ in at most two letters. For short words it is at most half of their
     // letters, because otherwise every id would match.

@@ -18,7 +18,7 @@ const OF_CHAINS: [&str; 10] = [
     "driveline_edges",
     "systems",
 ];
-/// Keys that each of several links sets for itself.
+/// Keys that each of several links can set for itself.
 pub(super) const OF_LINKS: [&str; 13] = [
     "size",
     "rate_hz",
@@ -34,9 +34,9 @@ pub(super) const OF_LINKS: [&str; 13] = [
     "priority",
     "cpus",
 ];
-/// Keys of a case with `measure`.
+/// Keys of a case with `measure`. A case that measures `same_thread` also has `reach`.
 pub(super) const OF_MEASURES: [&str; 5] = ["measure", "size", "priority", "cpus", "systems"];
-/// Keys that a case with a workload sets for itself.
+/// Keys that a case with a workload can set for itself.
 pub(super) const OF_WORKLOADS: [&str; 3] = ["workload", "deployment", "systems"];
 
 /// Returns the keys that a part of a scenario sets.

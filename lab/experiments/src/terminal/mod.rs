@@ -152,7 +152,7 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
     text.push('\n');
 }
 
-/// Returns the number of samples and percentiles; nothing without samples.
+/// Returns the number of samples and the percentiles, which are empty texts without samples.
 fn percentiles(f: &Figure, ranks: &[Measure]) -> Vec<String> {
     let p = &f.percentiles;
     let of = |column: &Measure| {
