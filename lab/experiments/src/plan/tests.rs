@@ -143,8 +143,8 @@ fn an_own_tool_runs_only_where_it_can_judge() {
             e.left_out.iter().filter(|l| l.what.starts_with("own latency tool of")).count();
         (e.cases.iter().filter(|c| c.role == Role::OwnTool).count(), left_out)
     };
-    // Quick is best effort, for which no tool has a verdict. By default, the tools of two variants
-    // run for 14 sizes, with two kinds of reliability.
+    // Quick has too few rounds for a verdict. By default, the tools of two variants run for 14
+    // sizes, with two kinds of reliability.
     assert_eq!((tools(Extent::Quick), tools(Extent::Default)), ((0, 1), (56, 0)));
 }
 
@@ -514,7 +514,7 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
     };
     let rendered = |e: &Experiment| {
         let (floors, compared) = copies(e);
-        // There is a floor for every size, including sizes whose path is unknown.
+        // There is a floor for every size, even if nothing is compared with it.
         assert_eq!(floors.len(), 3, "{floors:?}");
         let peers = e
             .cases

@@ -491,7 +491,7 @@ mod tests {
             let text = parse(&format!("{HEAD}cases: {{a: {case}}}\n{run}")).unwrap_err();
             assert!(text.contains(says) && text.contains("mine.yaml:"), "{case} {run}: {text}");
         }
-        // Cases with `measure` use the size of `link`; its other settings do not apply to them.
+        // Cases with `measure` use the size of `link`; its rate and wait mode do not apply to them.
         parse(&format!(
             "{HEAD}link: {{size: 64, rate_hz: 10, wait: spin}}\ncases: {{a: {{measure: at_rest}}, \
              b: {{measure: same_thread, reach: process}}, c: {{}}}}\nrun: {{seconds: 2, warm_up: \

@@ -93,7 +93,7 @@ pub struct Scenario {
     pub notes: Vec<String>,
 }
 
-/// Returns the schema of common settings of links: a case without the keys that identify it.
+/// Returns the schema of common settings of links: a case without the keys of single cases.
 fn common(generator: &mut SchemaGenerator) -> Schema {
     let mut case = CaseSpec::json_schema(generator);
     if let Some(properties) = case.get_mut("properties").and_then(serde_json::Value::as_object_mut)
