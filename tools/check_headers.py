@@ -5,7 +5,7 @@
 Users who do not mark the headers as system headers see these warnings. Each compiler gets one file
 that includes all headers and `sdk/cpp/tests/compilers/uses.cpp`, which uses their templates. The
 headers are also compiled without exceptions and without RTTI: the first error must then name the
-missing feature, and the headers that need neither must compile. Nothing is linked.
+missing feature, and the headers that do not need it must compile. Nothing is linked.
 
 Usage: check_headers.py [COMPILER...]    without names, all supported compilers
 """

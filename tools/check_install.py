@@ -213,7 +213,7 @@ def main():
     check_program(WORK / "asker")
     check_messages(WORK / "messages")
 
-    # A whole project that finds its prefix. The installed host runs it.
+    # A whole project, built against the prefix. The installed host runs it.
     project = WORK / "first_component"
     run(
         "cmake",

@@ -88,8 +88,8 @@ fn changes(root: &Path) -> Option<Option<String>> {
     Some(Some(format!("{:08x}", hasher.finish() as u32)))
 }
 
-/// Returns the files whose change makes another commit. All of them exist: cargo would run the
-/// build script at every build for a missing path.
+/// Returns the files and directories whose change may change the result of [`of`]. All of them
+/// exist: cargo would run the build script at every build for a missing path.
 pub(crate) fn watched(root: &Path, optimised: bool) -> Vec<PathBuf> {
     let own = root.join("tools/commit.rs");
     let mut paths = vec![own];

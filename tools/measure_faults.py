@@ -3,10 +3,12 @@
 """Long campaigns of the fault laboratory, for `make measure`.
 
 Usage: measure_faults.py long TIMES
-         causes every fault of lab/chaos/graphs/vehicle.yaml, TIMES each
+         causes every fault that lab/chaos/graphs/vehicle.yaml can get, except the end of the
+         launcher, TIMES each
        measure_faults.py calm SECONDS STOPPED
          runs the same graph under `stress-ng --cpu 4` for SECONDS, with a debugger attached to a
-         module, then suspends it for STOPPED seconds: no restart may happen
+         module, then suspends the run, and each module alone, for STOPPED seconds: no restart may
+         happen
 
 Prints the faults, and descriptors, segments, memory and files before and after. Exit status 1 if an
 invariant is broken. Reports go to build/measured/faults. Uses the programs of
@@ -25,7 +27,7 @@ from test_steps import DEBUG, ROOT
 
 GRAPH = ROOT / "lab/chaos/graphs/vehicle.yaml"
 REPORTS = ROOT / "build/measured/faults"
-# Modules for which the graph declares the limits that these faults need.
+# Modules for which the graph declares the limits that the faults `memory` and `descriptors` need.
 LIMITED = ("lane", "detector")
 STRESS = ["stress-ng", "--cpu", "4", "--quiet"]
 # Time for which a debugger holds a module.

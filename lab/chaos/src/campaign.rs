@@ -62,7 +62,7 @@ struct Campaign<'a> {
 /// Causes all planned faults. Blocks until all are answered, or until an interruption.
 ///
 /// # Errors
-/// If the graph cannot be started, with the reason.
+/// If a run cannot be started or observed, or ends before its first fault, with the reason.
 pub fn run(
     options: &CampaignOptions,
     graph: &GraphFacts,

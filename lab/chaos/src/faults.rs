@@ -82,7 +82,7 @@ impl FaultKind {
     /// is caused from outside, such as a signal.
     ///
     /// # Errors
-    /// The declaration that the module lacks.
+    /// The declaration that the module lacks, or the limit that is too high for the laboratory.
     pub fn injected(self, module: &ModuleFacts) -> Result<Option<InjectedFault>, String> {
         Ok(match self {
             Self::Hang => Some(InjectedFault::Hang),

@@ -76,7 +76,7 @@ impl Observer {
     /// Joins a domain and subscribes to the topics.
     ///
     /// # Errors
-    /// If the domain cannot be joined, for people.
+    /// If the domain cannot be joined, or a topic cannot be subscribed to. The error is for people.
     pub fn start(domain: PathBuf, topics: &[String]) -> Result<Self, String> {
         let config = ParticipantConfig { domain_dir: Some(domain), name: "driveline chaos".into() };
         let participant = Participant::open(config).map_err(|e| e.to_string())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Facts of a graph for the laboratory: restart policies of modules, and the readers of each
+//! Facts of a graph for the laboratory: components, topics, restart policies and limits of each
 //! module.
 
 use driveline_graph::{

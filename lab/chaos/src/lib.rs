@@ -4,8 +4,9 @@
 //!
 //! A [`plan`] lists faults and their order. [`campaign`] starts `driveline run`, causes the faults
 //! one after the other, and follows the run over its control socket. [`gaps`] measures the longest
-//! silence of topics, and [`census`] counts resources of processes. From these and the run's own
-//! `summary.json`, [`verdict`] decides which invariants hold, and [`report`] writes the result.
+//! silence of topics, and [`census`] counts resources of processes. From the answers of the graph,
+//! the census and the run's own `summary.json`, [`verdict`] decides which invariants hold.
+//! [`report`] makes JSON and text of the result and the gaps.
 //!
 //! Not here: the command line, and the fault point of the host (`driveline-runtime`, module
 //! `host`).

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plan of faults, with their order and pauses. It depends only on the seed.
+//! Plan of faults, with their order and pauses. The same request with the same seed gives the same
+//! plan.
 
 use crate::faults::FaultKind;
 use driveline_bench::stats::Random;

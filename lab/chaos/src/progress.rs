@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Progress of a campaign: a bar on a terminal, else a line every ten seconds.
+//! Progress of a campaign: a bar on a terminal, else lines at least ten seconds apart.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Interval between two lines without a terminal.
+/// Shortest interval between two lines without a terminal.
 const LINES: Duration = Duration::from_secs(10);
 
 /// Written to standard error.

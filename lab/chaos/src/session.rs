@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One run of the graph, started in the way of a user, in its own domain.
+//! One run of the graph, started with `driveline run` as by a user, in its own domain.
 
 use crate::census::{self, Census};
 use driveline_runtime::domain::DIRECTORY;
@@ -93,10 +93,10 @@ impl Session {
         self.child.id()
     }
 
-    /// Returns the state of the run.
+    /// Returns the state of the run; `None` while it has no control socket.
     ///
     /// # Errors
-    /// If the run does not respond or has ended. The text has the last lines of its output.
+    /// If the run does not respond, or has ended; then the text has the last lines of its output.
     pub fn status(&mut self) -> Result<Option<RunStatus>, String> {
         if let Some(status) = self.ended()? {
             return Err(format!("the run has ended ({status}):\n{}", self.last_lines()));

@@ -70,7 +70,7 @@ pub struct Edge {
     pub refused: u64,
     /// Samples lost between hosts.
     pub lost_on_the_way: u64,
-    /// Samples that were unread at the end, but still readable.
+    /// Samples that could still be read at the end, and `unread`.
     pub not_read: u64,
     /// Samples that came while the component was inactive.
     pub inactive: u64,

@@ -66,7 +66,7 @@ impl fmt::Display for Answer {
 /// A fault that was caused.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Caused {
-    /// Its number in the plan, from 1.
+    /// Its number in the campaign, from 1.
     pub number: usize,
     /// Kind.
     pub kind: FaultKind,

@@ -72,8 +72,7 @@ public:
         if (kind_ == Stream::pipe) {
             file = File(::open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
             if (!file) return std::nullopt;
-            // Above the limit for unprivileged users the size stays unchanged; the settings report
-            // it.
+            // If the limit for unprivileged users is below 1 MiB, the size may stay unchanged.
             static_cast<void>(fcntl(file.fd(), F_SETPIPE_SZ,
                                     static_cast<int>(std::min<std::size_t>(pipe_size_, 1 << 20))));
         } else if (kind_ == Stream::unix_socket) {

@@ -12,10 +12,10 @@ namespace fast {
 
 inline constexpr std::string_view udp = "udp", udp_1500 = "udp_1500", udp_500 = "udp_500",
                                   shm = "shm", data_sharing = "data_sharing";
-/// Ending of the names of variants whose readers are called back.
+/// Ending of the names of variants whose readers are called back in ping-pongs.
 inline constexpr std::string_view listener_end = "_listener";
 
-/// Returns true if readers are called back on the receiving thread.
+/// Returns true for variants whose readers, in ping-pongs, are called back on the receiving thread.
 bool is_listener(const peers::Job& job);
 /// Returns the job with the variant of which this one is a variation.
 peers::Job of_carrier(peers::Job job);

@@ -94,7 +94,7 @@ public:
         file << domain_;
         file.close();
         if (!file) throw std::runtime_error("cannot write " + domain_file(job).string());
-        // While one of the first three is locked, another process uses the port.
+        // While one of the first three files of a line is locked, another process uses the port.
         std::ofstream list(job.domain_dir / (std::string(list_prefix) + "ports"));
         for (auto port = first_port + ports_per_domain * domain_;
              port < first_port + ports_per_domain * (domain_ + 1); ++port) {

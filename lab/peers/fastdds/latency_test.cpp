@@ -19,11 +19,12 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using peers::Interval;
 
-/// Minimum number of rounds. LatencyTest drops only the first round, so its slow start must be a
-/// small part of all rounds.
+/// Minimum number of rounds, unless `most_bytes` permits fewer. LatencyTest drops only the first
+/// round, so its slow start must be a small part of all rounds.
 constexpr std::uint64_t fewest = 500;
 constexpr std::uint64_t most = 10'000;
-/// Maximum number of bytes of all rounds together, so that large payloads take seconds as well.
+/// Maximum number of bytes of all rounds together, so that large payloads take seconds as well. But
+/// 100 rounds are always run.
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
 /// Time-out for output: LatencyTest prints its table at the end.
 constexpr auto silence = 20s;

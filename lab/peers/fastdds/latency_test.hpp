@@ -7,8 +7,8 @@
 
 namespace fast {
 
-/// Returns true if LatencyTest is in this program's directory. It is missing if its source was not
-/// available.
+/// Returns true if LatencyTest is in `tools` next to this program. It is missing if its source was
+/// not available.
 bool has_latency_test();
 
 /// Two processes of LatencyTest, publisher and subscriber, with the settings of the job's own ends.

@@ -9,7 +9,7 @@
 
 namespace peers {
 
-/// Announcement of variants that run the workload `chain`.
+/// Returns the entry by which a variant declares that it runs the workload `chain`.
 Workload chain_workload();
 
 /// Runs the callbacks of a module, a thread each, from the line of the job to the end of the

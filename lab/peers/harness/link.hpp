@@ -135,7 +135,8 @@ public:
     virtual ~Middleware() = default;
     /// Returns name and capabilities. Starts nothing.
     virtual Description describe() const = 0;
-    /// Joins a run's domain. CPU and priority of the calling thread are already set.
+    /// Joins a run's domain. CPU and priority of the calling thread are already set, except for the
+    /// role `threads`.
     virtual std::unique_ptr<Link> join(const Job& job) = 0;
     /// For variants that declare a keeper.
     virtual std::unique_ptr<Keeper> keep(const Job& job);

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t second_ns = 1'000'000'000U;
-/// Maximum delay of a sender before the rest counts as not sent.
+/// Delay of a sender, beyond twice its schedule, after which the rest counts as not sent.
 constexpr std::uint64_t patience_ns = 5 * second_ns;
 constexpr auto after_first = milliseconds(50);
 /// Rest before the end mark, so that it replaces no unread sample.

@@ -150,7 +150,7 @@ std::vector<End> threads(const Job& job, Link& link) {
     for (auto& j : jobs) {
         std::promise<void> started;
         auto is_started = started.get_future();
-        // Shared, because the thread may fail before it is ready: then its end reports the cause.
+        // Never set if the thread fails before it is ready: then the process ends.
         auto promise = std::make_shared<std::promise<void>>(std::move(started));
         ends.push_back(std::async(std::launch::async, [&link, &making, j, promise] {
             try {

@@ -35,8 +35,9 @@ std::uint64_t cpu_ns(const Job& job);
 /// shorten the work.
 void burn(std::uint64_t microseconds);
 
-/// Puts the calling thread, and threads that it starts later, on the processors of the job. Returns
-/// the settings that the machine refused.
+/// Sets CPU, the job's priority and a timer slack of 1 ns for the calling thread and threads that
+/// it starts later. With a priority, also locks the process's memory. Returns the settings that the
+/// machine refused.
 std::vector<std::string> settle(const Job& job, std::optional<int> cpu);
 
 /// Rows of stamps, in memory that is touched before the clock starts.
@@ -57,7 +58,7 @@ private:
     std::vector<Row> rows_;
 };
 
-/// Counts of undamaged and damaged payloads.
+/// Counts of verified payloads, and of damaged ones.
 class Verdict {
 public:
     void check(std::span<const std::byte> payload, std::uint64_t sequence);

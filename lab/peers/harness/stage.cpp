@@ -24,14 +24,14 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t second_ns = 1'000'000'000U;
 constexpr std::uint64_t first_limit_ns = 60 * second_ns;
 constexpr std::uint64_t silence_limit_ns = 20 * second_ns;
-/// Maximum delay of a source before the rest counts as not sent.
+/// Delay of a source, beyond twice its schedule, after which the rest counts as not sent.
 constexpr std::uint64_t patience_ns = 5 * second_ns;
 /// Receivers notice a sender later than a sender notices receivers.
 constexpr auto before_first = milliseconds(200);
 /// Rest before the end mark, so that it replaces no unread message.
 constexpr auto before_end = milliseconds(100);
 
-/// Driveline, from the library that a build with it puts into the directory of the programs.
+/// Driveline, from the library that a build with it puts into `lib` next to the programs.
 Middleware& driveline() {
     const auto library =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lib" / "driveline_link.so";

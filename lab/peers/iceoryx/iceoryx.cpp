@@ -40,7 +40,7 @@ std::filesystem::path connected_file(const Job& job, const std::string& topic, s
     return job.domain_dir / (topic + "." + std::to_string(index) + ".connected");
 }
 
-/// Size of the history of the variant with one, as in iceoryx's own latency tool.
+/// Returns the size of the history: 1 in one variant, as in iceoryx's own latency tool, else 0.
 std::uint64_t history(const Job& job) { return job.variant == "shm_history" ? 1 : 0; }
 
 class Publisher final : public peers::Sender {
@@ -61,7 +61,7 @@ public:
 
     std::span<std::byte> loan() override {
         if (chunk_ == nullptr) {
-            // iceoryx's functions let no exception through, so this function throws nothing.
+            // Thrown here, and not in a callback of `loan`: iceoryx lets no exception through.
             auto loan = publisher_.loan(static_cast<std::uint32_t>(job_.size), alignment);
             if (loan.has_error())
                 throw peers::NotSent("no chunk was free (allocation error " +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes as a ROS 1 message, written by hand: the output of genmsg for `uint8[] bytes`.
+// Bytes as a ROS 1 message, written by hand in place of the output of genmsg for `uint8[] bytes`.
 #pragma once
 
 #include <ros/message_traits.h>

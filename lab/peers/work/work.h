@@ -48,7 +48,7 @@ uint32_t work_abi(void);
 /* `parameters`: a JSON object. Loads and computes as much as possible in advance. Returns null and
  * an error text in `error` if it fails. */
 void* work_create(const char* parameters, char* error, size_t error_size);
-/* Returns WORK_DONE; WORK_NOTHING if there is nothing to publish this time; or WORK_FAILED and a
+/* Returns WORK_DONE; WORK_NOTHING if there is nothing to publish this time; or WORK_FAILED and
  * an error text in `error`, which ends the run. */
 int work_process(void* work, work_call* call, char* error, size_t error_size);
 /* Writes a JSON object of names and whole numbers with the results of the work, and a null byte.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages from the frame source to the detector.
+// Messages of the frame source and of the detector.
 #pragma once
 
 #include <array>

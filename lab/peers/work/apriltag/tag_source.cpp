@@ -35,7 +35,7 @@ struct Freed {
 
 struct Picture {
     std::unique_ptr<image_u8_t, Freed> image;
-    /// Returns the grey value of the tag at a place in [0, 1)², interpolated in both directions.
+    /// Returns the grey value of the tag at a place in [0, 1)², without interpolation.
     int at(double u, double v) const {
         const int x = static_cast<int>(u * image->width), y = static_cast<int>(v * image->height);
         return image->buf[y * image->stride + x];

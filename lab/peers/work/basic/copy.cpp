@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes its first input on after computing for `burn_us` microseconds of CPU time. Checks the data
-// of `bytes`.
+// Passes its first input on after computing for `burn_us` microseconds of CPU time, but only
+// samples whose number is a multiple of `every`. Checks that all inputs have the data of `bytes`.
 #include <time.h>
 
 #include "work.hpp"

@@ -67,7 +67,8 @@ impl<S: StageSender> PeerSender<S> {
         Self { sender, size, loan: None, published: 0 }
     }
 
-    /// Both sides number messages: readers detect losses by the numbers.
+    /// Compares the middleware's number of a message with this end's: readers detect losses by the
+    /// numbers.
     fn note(&mut self, number: u64) -> Result<(), String> {
         self.published += 1;
         if number == self.published {
@@ -99,7 +100,7 @@ impl<S: StageSender> Sending for PeerSender<S> {
     }
 
     fn send_last(&mut self, message: &[u8]) -> Result<(), String> {
-        // If a work did not use its loan, it gets no second one.
+        // Releases a loan that the work did not use: the middleware may grant only one at a time.
         self.loan = None;
         let number = self.sender.publish_last(message)?;
         self.note(number)

@@ -21,7 +21,7 @@ const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time without a message, at the beginning and later.
 const FIRST_LIMIT: Duration = Duration::from_secs(60);
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
-/// Maximum delay of a source before the rest counts as not sent.
+/// Delay of a source, beyond twice its schedule, after which the rest counts as not sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Receivers notice a sender later than a sender notices receivers.
 const BEFORE_FIRST: Duration = Duration::from_millis(200);

@@ -107,7 +107,7 @@ impl Work {
         Ok(Self { name, object, process, report, destroy, _library: library })
     }
 
-    /// Works. Returns the written bytes, or nothing if there is nothing to publish.
+    /// Works. Returns the number of written bytes, or nothing if there is nothing to publish.
     pub(crate) fn process(
         &mut self,
         origin: u64,

@@ -67,8 +67,9 @@ pub fn token(session: &Session, key: String) -> Result<LivelinessToken> {
         .map_err(|e| anyhow!("cannot say that this end is alive: {e}"))
 }
 
-/// Fails if Zenoh has fallen back to TCP where shared memory is to be measured. A low-latency
-/// transport cannot be queried (version 1.10.2 panics); there, every sample is checked.
+/// Fails if Zenoh has fallen back to TCP where shared memory is to be measured, or uses shared
+/// memory where TCP is to be measured. A low-latency transport cannot be queried (version 1.10.2
+/// panics); there, every sample is checked.
 pub fn check_transports(session: &Session, carrier: Carrier) -> Result<()> {
     if carrier == Carrier::Shm {
         return Ok(());

@@ -201,9 +201,9 @@ fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the ends of a link, or of a chain, that already listen. Only the later end connects:
-/// two ends must not connect to each other at the same time, nor twice, because a low-latency
-/// transport has one link and refuses the second.
+/// Waits until at least this many ends of a link, or of a chain, listen, and returns the addresses
+/// of all that do. Only the later end connects: two ends must not connect to each other at the same
+/// time, nor twice, because a low-latency transport has one link and refuses the second.
 fn wait_for_ends(
     directory: &Path,
     link: &str,
