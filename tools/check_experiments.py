@@ -137,7 +137,7 @@ class Sections(HTMLParser):
 
 
 def words(text):
-    """Returns a text with each white space replaced by one blank."""
+    """Returns a text with each run of white space replaced by one blank."""
     return " ".join(text.split())
 
 

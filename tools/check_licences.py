@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the licence of every Rust package is listed in deny.toml.
 
-That covers Driveline and the peers of its benchmark. deny.toml is the file of cargo-deny, so `cargo
-deny check licenses` gives the same answer where it is installed. This check needs only `cargo
-metadata`, which saves minutes of building cargo-deny.
+That covers Driveline, the peers of its benchmark and the ROS 2 client of its tests. deny.toml is
+the file of cargo-deny, so `cargo deny check licenses` gives the same answer where it is installed.
+This check needs only `cargo metadata`, which saves minutes of building cargo-deny.
 
 Usage: check_licences.py [ROOT]. Prints one line for each violation; exit status 1 if there is any.
 """

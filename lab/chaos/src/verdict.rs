@@ -382,7 +382,8 @@ fn answered(run: &RunFacts) -> Finding {
     finding
 }
 
-/// Exit codes that faults explain: 4 for modules that are down, 6 for work that was not done.
+/// Checks that the run ended in order. Faults explain two exit codes: 4 for modules that are down,
+/// 6 for work that was not done.
 fn ended(run: &RunFacts) -> Finding {
     let mut finding = Finding::new(Invariant::Ended);
     match &run.ended {

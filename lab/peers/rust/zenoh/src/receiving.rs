@@ -20,7 +20,7 @@ use zenoh::pubsub::Subscriber;
 use zenoh::sample::Sample;
 use zenoh::{Session, Wait};
 
-/// Time-out for ends to find each other, and for the end mark beyond its schedule.
+/// Maximum time without a sample in a ping-pong. At a rate, twice the schedule is added.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 enum Samples {
