@@ -201,7 +201,7 @@ def lowered(rooms, allowed):
     """Returns the limits, lowered to the figures of the tree where these are lower."""
     result = {}
     for name, of_room in sorted(rooms.items()):
-        limits = allowed.get(name, {k: float("inf") for k in ELSEWHERE})
+        limits = allowed.get(name, ELSEWHERE)
         now = rounded_up(of_room.values())
         kept = {k: int(max(min(now[k], limits[k]), ELSEWHERE[k])) for k in ELSEWHERE}
         if kept != ELSEWHERE:

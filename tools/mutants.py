@@ -357,7 +357,7 @@ def main(arguments):
     if wrong or "--check" in arguments:
         return 2 if wrong else 0
     changed = subprocess.run(
-        ["git", "-C", ROOT, "status", "--porcelain", "--", "crates"],
+        ["git", "-C", ROOT, "status", "--porcelain", "--", "crates", "lab"],
         check=True,
         capture_output=True,
     ).stdout

@@ -54,8 +54,8 @@ def main(arguments):
         install(requirements, directory)
     except (OSError, subprocess.CalledProcessError) as e:
         print(
-            f"error: {e}; the reason is above. Needed: python3-venv (on Debian, `make setup` "
-            "installs it), and a package index for pip",
+            f"error: {e}; the reason is above. Needed: python3-venv (`make test-gateways` and "
+            "`make test-containers` install it), and a package index for pip",
             file=sys.stderr,
         )
         return 1

@@ -21,9 +21,9 @@ mixed: results of another commit are an error until `--anew`. An interrupted run
 A failed run stays failed and is never repeated. Documentation examples are not run. Models run only
 if they are named: they do not wait for anything.
 
-Prints each failure with the end of its output. Exit status: 0 if all runs were made and passed, 1
-if one failed or left something behind, 2 for wrong arguments or a failed build, 3 if time ran out
-before all runs were made.
+Prints each failure with its reasons, or the end of its output. Exit status: 0 if all runs were made
+and passed, 1 if one failed or left something behind, 2 for wrong arguments or a failed build, 3 if
+time ran out before all runs were made.
 """
 
 import argparse
@@ -48,7 +48,7 @@ from test_steps import ROOT, STEPS
 KEPT = ROOT / "build/steady"
 # Reached only by a program that hangs: each wait in a gating test has a time-out of a minute.
 LIMIT_S = 1800
-# Number of lines shown of the output of each failure.
+# Number of lines shown of the output of a failure that names no test.
 LAST_LINES = 30
 # Models try all interleavings: the speed of the machine does not matter.
 LEFT_OUT = {"loom"}

@@ -356,7 +356,8 @@ impl Collector {
 
     /// Returns the components that samples trigger and that were never called, in the order of the
     /// graph. Each comes with its topics on which no sample came, possibly none. Only topics that
-    /// trigger it count, or all if calls were skipped because an input had no sample.
+    /// trigger it count, or all if calls were skipped because an input had no sample. A component
+    /// whose module stays down is not among them: this is the reason, and is reported as such.
     #[must_use]
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
@@ -371,8 +372,9 @@ impl Collector {
                 .and_then(|x| x.inputs.get(&i.name))
                 .is_some_and(|x| x.heard_of() > 0)
         };
-        let waits =
-            self.facts.stages.iter().filter(|s| !called(s) && s.inputs.iter().any(|i| i.triggers));
+        let waits = self.facts.stages.iter().filter(|s| {
+            !called(s) && s.inputs.iter().any(|i| i.triggers) && !self.faults.stays_down(&s.name)
+        });
         waits
             .map(|s| {
                 // If calls were skipped because another input had no sample, that input is the

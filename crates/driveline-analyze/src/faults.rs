@@ -126,6 +126,13 @@ impl Faults {
         self.kept.iter_mut().rev().find(|open| open.fault.module == module)
     }
 
+    /// Returns true if the module of a component stays down.
+    pub(crate) fn stays_down(&self, component: &str) -> bool {
+        self.kept
+            .iter()
+            .any(|open| open.fault.down && open.components.iter().any(|name| name == component))
+    }
+
     pub(crate) fn list(&self) -> Vec<Fault> {
         self.kept.iter().map(|open| open.fault.clone()).collect()
     }

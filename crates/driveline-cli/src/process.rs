@@ -10,6 +10,13 @@ pub(crate) fn name(pid: u32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|n| n.trim_end().to_owned())
 }
 
+/// Returns the name of the program in its command line, without the directory.
+pub(crate) fn program(pid: u32) -> Option<String> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+    let path = line.split('\0').next()?;
+    Some(path.rsplit('/').next().unwrap_or(path).to_owned())
+}
+
 /// Returns true if SIGSTOP or a debugger has suspended it.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     field(pid, 0).is_some_and(|state| state.starts_with(['T', 't']))
@@ -128,7 +135,7 @@ mod tests {
     #[test]
     fn a_process_is_found_by_its_number() {
         let own = std::process::id();
-        assert!(name(own).is_some());
+        assert!(name(own).is_some() && program(own).is_some());
         assert_eq!(parent(own), Some(std::os::unix::process::parent_id()));
         assert!(!is_stopped(own));
         assert_eq!(parent(u32::MAX), None);

@@ -260,7 +260,10 @@ impl Run {
                 return None;
             }
             if state.unwanted.load(Ordering::Acquire) {
-                let _ = self.engine.ask(&["rm", "--force", &name]);
+                // The single container also has the other modules.
+                if self.plan.mode == Mode::Each {
+                    let _ = self.engine.ask(&["rm", "--force", &name]);
+                }
                 return None;
             }
             if !self.exists(&name) && !state.connected.load(Ordering::Acquire) {

@@ -430,8 +430,8 @@ impl Window {
         Overdue::GivenUp
     }
 
-    /// Handles the loss of the other host, or the end of its request: no acknowledgement of samples
-    /// in flight is expected any more. Reliable samples wait for its return.
+    /// Handles the loss of the other host, or that it no longer wants the topic: no acknowledgement
+    /// of samples in flight is expected any more. Reliable samples wait for its return.
     pub fn parted(&mut self, now: MonotonicNs) {
         if self.reliable {
             self.go_back(now);

@@ -189,7 +189,7 @@ impl Gaps {
             // A time from the future (another process wrote it) counts as now.
             let at = published.0.min(now.0).max(self.last.unwrap_or(0));
             if let Some(last) = self.last {
-                // Each sample between two checks has ended at most one period.
+                // Each unseen sample met the deadline of at most one period.
                 let unseen = sequence - self.sequence - 1;
                 self.closed += periods(length, last, at).saturating_sub(unseen).max(self.open);
             }

@@ -451,9 +451,10 @@ impl Inlet {
     pub(crate) fn keep_unread_of_ended(&self, ended: &Arc<Edge>) {
         let copy = ended.left_behind().ok().map(Arc::new);
         self.change(|edges| {
-            if let (Some(copy), Some(at)) = (copy, edges.iter().position(|e| Arc::ptr_eq(e, ended)))
-            {
-                edges[at] = copy;
+            // In the order of their ends.
+            if let Some(at) = edges.iter().position(|e| Arc::ptr_eq(e, ended)) {
+                let original = edges.remove(at);
+                edges.push(copy.unwrap_or(original));
             }
             let (mut count, mut bytes) = (0, 0);
             for at in (0..edges.len()).rev() {

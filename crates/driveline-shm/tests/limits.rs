@@ -215,6 +215,32 @@ fn bytes_of_publishers_that_ended_beyond_what_is_kept_count_as_missed() {
     assert_eq!(s.take_next().unwrap().unwrap().payload().len(), EACH);
 }
 
+/// The order of the ends counts, not that of the matches.
+#[test]
+fn of_ended_publishers_the_one_that_ended_first_gives_way() {
+    const EACH: usize = 40 << 20;
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut s = subscription(&b, |_| {});
+    let big = || {
+        let p = publisher(&a, |c| (c.max_payload, c.pins, c.loans) = (EACH, 2, 1));
+        eventually(|| p.matched() == 1);
+        p
+    };
+    let (mut first, mut second) = (big(), big());
+    for p in [&mut first, &mut second] {
+        let loan = p.loan(EACH).unwrap();
+        p.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
+    }
+    let last = first.id();
+    drop(second);
+    eventually(|| s.matched() == 1);
+    drop(first);
+    eventually(|| s.matched() == 0);
+    assert_eq!((s.stats().missed, s.stats().not_read), (1, 1));
+    assert_eq!(s.take_next().unwrap().unwrap().publisher(), last);
+}
+
 /// MAX_KNOWN_AFAR.
 #[test]
 fn more_departed_publishers_of_other_hosts_than_are_remembered_are_reported_once() {

@@ -16,7 +16,8 @@ namespace {
 // detection by kDetectionWeight. The boxes of a detector jitter, so the weight is below 1.
 constexpr float kKeepFilterIou = 0.5F;
 constexpr float kDetectionWeight = 0.4F;
-// Ratio of sizes since the training of the filter at which a new filter is trained.
+// A new filter is trained if the size of the target has changed by this factor since the last
+// training.
 constexpr float kOutgrown = 1.2F;
 // Two tracks are one vehicle with this overlap, or if this share of one box is inside the other.
 constexpr float kSameVehicleIou = 0.55F;

@@ -54,6 +54,11 @@ impl Session {
         let report = &options.report;
         let failed = |what: &Path, e: std::io::Error| format!("{}: {e}", what.display());
         std::fs::create_dir_all(report).map_err(|e| failed(report, e))?;
+        // A killed launcher writes none: that of an earlier campaign must not be taken for its own.
+        match std::fs::remove_file(report.join("summary.json")) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(report, e)),
+            _ => {}
+        }
         let directory = tempfile::Builder::new().prefix("driveline-chaos-").tempdir();
         let directory = directory.map_err(|e| format!("no temporary directory: {e}"))?;
         for part in [domain_of(&directory), faults_of(&directory)] {

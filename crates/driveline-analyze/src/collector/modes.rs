@@ -40,15 +40,23 @@ impl Collector {
                     newest.failed.push(format!("'{mode}': {why}"));
                 }
             }
-            Event::ModeEntered { mode, after_ms, .. } => {
+            Event::ModeEntered { mode, after_ms, without, .. } => {
                 if let Some(newest) = modes.newest() {
+                    if !without.is_empty() {
+                        newest.failed.push(format!("'{mode}': without {}", without.join(", ")));
+                    }
                     newest.entered = Some(mode.clone());
                     newest.took_ms = Some(*after_ms as f64);
                 }
             }
             Event::Transition { component, active, took_ms, error } => {
+                // A restarted module activates its components again: no part of the switch.
+                let known = |t: &ComponentTransition| {
+                    (&t.stage, t.active, &t.error) == (component, *active, error)
+                };
                 if let Some(newest) = modes.newest()
                     && newest.transitions.len() < MAX_TRANSITIONS
+                    && !newest.transitions.iter().any(known)
                 {
                     newest.transitions.push(ComponentTransition {
                         stage: component.clone(),
@@ -75,6 +83,7 @@ mod tests {
             mode: mode.into(),
             cause: "a command".into(),
             after_ms: 12,
+            without: Vec::new(),
         }
     }
 
@@ -108,8 +117,10 @@ mod tests {
                 why: "'planner' failed".into(),
                 next: Some("stop".into()),
             },
-            transition,
+            transition.clone(),
             entered("stop"),
+            // After a restart of its module.
+            transition,
         ]);
         let summary = run.summary();
         let [switch, refused] = &summary.modes[..] else { panic!("{:?}", summary.modes) };

@@ -265,7 +265,13 @@ pub(super) fn select(which: &WhichRun, patience: Duration) -> Result<Found, Miss
                 (true, n) => format!("; {} there do not respond", count(n as u64, "run")),
                 (false, _) => format!("; there are: {}", known.join(", ")),
             };
-            Err(Missing::None(format!("no run{name} in {place}{there}{}", elsewhere(&place))))
+            let more = there + &elsewhere(&place);
+            let more = if more.is_empty() && which.run.is_none() {
+                "; `driveline run GRAPH` starts one".to_owned()
+            } else {
+                more
+            };
+            Err(Missing::None(format!("no run{name} in {place}{more}")))
         }
     }
 }

@@ -74,11 +74,8 @@ fn list(
             }
             _ => None,
         };
-        // A gateway without an earlier report has just started; it had carried no samples before.
-        before.iter().find_map(same).unwrap_or_else(|| Report {
-            at_ns: report.at_ns.saturating_sub(1),
-            ..Report::default()
-        })
+        // Without an earlier report, the rate of a gateway is not known: it is shown as 0.
+        before.iter().find_map(same).unwrap_or_else(|| report.clone())
     };
     if let Some(wanted) = topic {
         known(wanted, &now, &place)?;

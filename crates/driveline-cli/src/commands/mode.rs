@@ -62,6 +62,9 @@ pub(super) fn lines(status: &ModeStatus) -> Vec<String> {
     }];
     lines[0] +=
         &format!("; active: {}; inactive: {}", listed(&status.active), listed(&status.inactive));
+    if !status.missing.is_empty() {
+        lines.push(format!("not ready: {}", listed(&status.missing)));
+    }
     if let Some(s) = &status.switch {
         let waits = if s.waits_for.is_empty() {
             String::new()
@@ -83,18 +86,24 @@ pub(super) fn lines(status: &ModeStatus) -> Vec<String> {
 }
 
 fn told(last: &LastSwitch) -> String {
-    let from = last.from.as_ref().map_or_else(String::new, |m| format!("'{}' → ", cut(m, NAME)));
-    format!(
-        "{from}'{}' in {} ms, requested by {}",
-        cut(&last.mode, NAME),
-        last.took_ms,
-        cut(&last.cause, LINE)
-    )
+    let (mode, cause) = (cut(&last.mode, NAME), cut(&last.cause, LINE));
+    match &last.from {
+        Some(from) if *from == last.mode => {
+            format!("'{mode}' stays after {} ms, requested by {cause}", last.took_ms)
+        }
+        Some(from) => {
+            let from = cut(from, NAME);
+            format!("'{from}' → '{mode}' in {} ms, requested by {cause}", last.took_ms)
+        }
+        None => format!("'{mode}' in {} ms, requested by {cause}", last.took_ms),
+    }
 }
 
 /// Result of a switch.
 enum Ending {
     Entered(LastSwitch),
+    /// As `Entered`, without these components, whose module is not ready.
+    Incomplete(LastSwitch, Vec<String>),
     Other(LastSwitch),
     /// Another request replaced this one.
     Replaced(String),
@@ -150,10 +159,10 @@ fn wait(
         let status = answer.ok_or("it has no modes any more")?;
         match (&status.switch, &status.last_switch) {
             (None, Some(last)) if number(&status) == own => {
-                return Ok(if last.mode == mode {
-                    Ending::Entered(last.clone())
-                } else {
-                    Ending::Other(last.clone())
+                return Ok(match status.missing.as_slice() {
+                    _ if last.mode != mode => Ending::Other(last.clone()),
+                    [] => Ending::Entered(last.clone()),
+                    missing => Ending::Incomplete(last.clone(), missing.to_vec()),
                 });
             }
             _ if number(&status) != own => {
@@ -183,13 +192,28 @@ fn wait(
 fn print(run: &RunStatus, mode: &str, ending: &Ending, screen: &Screen) -> u8 {
     let done = matches!(ending, Ending::Entered(_));
     match ending {
-        Ending::Entered(last) | Ending::Other(last) if screen.json => screen.print_json(last),
+        Ending::Entered(last) | Ending::Incomplete(last, _) | Ending::Other(last)
+            if screen.json =>
+        {
+            screen.print_json(last);
+        }
         Ending::Entered(last) => {
             screen.print(&format!(
                 "{} is in mode '{}', {} ms after the request\n",
                 called(run),
                 cut(mode, NAME),
                 last.took_ms
+            ));
+        }
+        Ending::Incomplete(_, missing) => {
+            let names: Vec<_> =
+                missing.iter().map(|name| format!("'{}'", cut(name, NAME))).collect();
+            screen.error(format!(
+                "{} is in mode '{}', but without {}, whose module is not ready (`driveline health` \
+                 says why)",
+                called(run),
+                cut(mode, NAME),
+                names.join(", ")
             ));
         }
         Ending::Other(last) => {

@@ -153,11 +153,13 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         ClaimError::Os(e) => {
             format!("cannot make the control socket of the run in {}: {e}", domain_dir.display())
         }
-        ClaimError::Taken(taken) => format!(
-            "{taken}; `driveline stop --run '{}'` ends that run, or {}",
-            taken.graph,
-            another_domain(names_directory())
-        ),
+        ClaimError::Taken(taken) => {
+            let how = match taken.pid.filter(|pid| process::is_stopped(*pid)) {
+                Some(pid) => format!("it is suspended: `kill -CONT {pid}` lets it go on"),
+                None => format!("`driveline stop --run '{}'` ends that run", taken.graph),
+            };
+            format!("{taken}; {how}, or {}", another_domain(names_directory()))
+        }
     })?;
     // Modules whose launcher is gone have no control socket.
     not_running_already(&graph, &domain_dir)?;
@@ -234,6 +236,11 @@ fn writable(directory: &Path) -> Result<(), String> {
         .map_err(|e| format!("--report {shown}: no files can be made there: {e}"))
 }
 
+/// Returns the reason why an interrupted run has ended. `read`: its output is read.
+fn as_asked(read: bool) -> &'static str {
+    if read { "as asked" } else { "because its output has no reader any more" }
+}
+
 /// Returns how a run ended, in a form for programs. `read`: true if the output of this command
 /// still has a reader.
 fn ended(outcome: &Outcome, read: bool) -> Ended {
@@ -265,9 +272,7 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
                 plain("finished", outcome.killed.is_empty(), format!("'{component}' has finished"))
             }
             End::Interrupted => {
-                let why =
-                    if read { "as asked" } else { "because its output has no reader any more" };
-                plain("interrupted", outcome.killed.is_empty(), why.to_owned())
+                plain("interrupted", outcome.killed.is_empty(), as_asked(read).to_owned())
             }
             End::NotReady { modules } => {
                 plain("not_ready", false, format!("not ready in time: {}", modules.join(", ")))
@@ -532,10 +537,13 @@ impl<'a> Show<'a> {
     }
 
     fn end(mut self, arguments: &Run, outcome: &Outcome) -> Result<u8, String> {
-        let ended = ended(outcome, !self.screen.reader_is_gone());
+        let read = !self.screen.reader_is_gone();
+        let ended = ended(outcome, read);
         let (text, mut code) = match &outcome.end {
-            End::Finished { .. } => (format!("ended: {}", ended.text), exit::DONE),
-            End::Interrupted => (format!("ended {}", ended.text), exit::DONE),
+            End::Finished { component } => {
+                (format!("ended: '{component}' has finished"), exit::DONE)
+            }
+            End::Interrupted => (format!("ended {}", as_asked(read)), exit::DONE),
             End::Died(_) | End::NotReady { .. } => {
                 (format!("failed: {}", ended.text), exit::MODULE)
             }

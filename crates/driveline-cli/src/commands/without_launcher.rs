@@ -10,6 +10,8 @@ use std::time::Duration;
 /// Columns for a name, and for the whole text.
 const NAME: usize = 80;
 const LINE: usize = 800;
+/// Program of modules.
+const HOST: &str = "driveline-host";
 /// Time for the processes of the domain to answer.
 const ASK: Duration = Duration::from_millis(500);
 
@@ -17,9 +19,10 @@ const ASK: Duration = Duration::from_millis(500);
 /// part of a sentence, empty without such modules. `graph`: only modules of this graph. Blocks for
 /// half a second at most.
 pub(super) fn modules(directory: &Path, graph: Option<&str>) -> String {
-    let participants = driveline_shm::list(directory, ASK).unwrap_or_default();
+    let survey = driveline_shm::survey(directory, ASK).unwrap_or_default();
     let mut found: Vec<(String, u32)> =
-        participants.iter().filter_map(|p| module_of(p, graph)).collect();
+        survey.participants.iter().filter_map(|p| module_of(p, graph)).collect();
+    found.extend(survey.silent.iter().filter_map(|pid| suspended(*pid)));
     found.sort();
     if found.is_empty() {
         return String::new();
@@ -33,6 +36,13 @@ pub(super) fn modules(directory: &Path, graph: Option<&str>) -> String {
         process::how_to_end(&pids)
     );
     cut(&text, LINE)
+}
+
+/// Returns the name of a suspended module. Its graph is not known.
+fn suspended(pid: u32) -> Option<(String, u32)> {
+    let is_module = process::program(pid).is_some_and(|program| program == HOST);
+    let is_suspended = process::is_stopped(pid) && process::launcher(pid).is_none();
+    (is_module && is_suspended).then(|| Some((process::name(pid)?, pid)))?
 }
 
 fn module_of(p: &ParticipantInfo, graph: Option<&str>) -> Option<(String, u32)> {

@@ -102,8 +102,11 @@ fn without_a_run_the_commands_say_so_and_where() {
     ] {
         let (code, out, err) = f.run(command);
         let domain = f.path("domain");
-        let text =
-            format!("error: no run in the domain in {} (DRIVELINE_DOMAIN_DIR)\n", domain.display());
+        let text = format!(
+            "error: no run in the domain in {} (DRIVELINE_DOMAIN_DIR); `driveline run GRAPH` \
+             starts one\n",
+            domain.display()
+        );
         assert_eq!((code, out, err), (1, String::new(), text), "{command:?}");
     }
     let (code, _, err) = f.run(&["health", "--timeout", "1"]);

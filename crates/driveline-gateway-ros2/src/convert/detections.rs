@@ -69,8 +69,8 @@ fn numbers<const N: usize>(from: &mut Decoder<'_>) -> Result<[f64; N]> {
 }
 
 fn text(bytes: &[u8], field: &'static str) -> Result<String> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| ConvertError::FrameId(TextError::NotText { field }))?;
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| ConvertError::Text(TextError::NotText { field }))?;
     Ok(text.to_owned())
 }
 
@@ -122,7 +122,7 @@ pub(super) fn sample(
         let label = match detection.class_label.as_str() {
             "" => detection.class_id.to_string(),
             label if label.contains('\0') => {
-                return Err(ConvertError::FrameId(TextError::ZeroByte { field: "class_label" }));
+                return Err(ConvertError::Text(TextError::ZeroByte { field: "class_label" }));
             }
             label => label.to_owned(),
         };

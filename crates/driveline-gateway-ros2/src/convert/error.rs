@@ -29,10 +29,12 @@ pub enum ConvertError {
          `source_time: arrival`"
     )]
     Stamp(String),
-    /// The name of the frame does not fit, or another text of detections or of health cannot be
-    /// converted.
+    /// The name of the frame does not fit.
     #[error("header.{0}")]
     FrameId(TextError),
+    /// Another text of detections or of health cannot be converted.
+    #[error("{0}")]
+    Text(TextError),
     /// The name of a compressed image's format does not fit.
     #[error("the image's {0}")]
     Format(TextError),
@@ -97,6 +99,7 @@ impl ConvertError {
             Self::TooLong { .. } => "too_long",
             Self::Stamp(_) => "stamp",
             Self::FrameId(_) => "frame_id",
+            Self::Text(_) => "text",
             Self::Format(_) => "format",
             Self::Image(ImageError::Encoding { .. } | ImageError::EncodingName { .. }) => {
                 "encoding"

@@ -69,7 +69,7 @@ pub(super) fn sample(
 
 fn text(to: &mut Encoder, field: &'static str, text: &str) -> Result<()> {
     if text.contains('\0') {
-        return Err(ConvertError::FrameId(TextError::ZeroByte { field }));
+        return Err(ConvertError::Text(TextError::ZeroByte { field }));
     }
     Ok(to.string(text.as_bytes())?)
 }

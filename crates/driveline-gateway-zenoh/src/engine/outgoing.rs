@@ -130,9 +130,9 @@ impl Firsts {
     /// Notes a first sample. If several routes lead to a host, one after the other, the value of
     /// the newest route counts.
     pub(super) fn note(&self, publisher: EndpointId, host: &HostId, first: u64) {
-        let mut firsts = lock(&self.0);
-        if firsts.len() < MAX_FIRSTS {
-            firsts.insert((publisher, host.clone()), first);
+        let (mut firsts, key) = (lock(&self.0), (publisher, host.clone()));
+        if firsts.len() < MAX_FIRSTS || firsts.contains_key(&key) {
+            firsts.insert(key, first);
         }
     }
 

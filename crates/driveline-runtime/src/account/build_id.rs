@@ -6,9 +6,12 @@ use std::sync::OnceLock;
 
 /// Sources that define the protocol between launcher and module processes, next to the keys of
 /// graph files.
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 6] = [
     include_str!("mod.rs"),
+    include_str!("contained.rs"),
+    include_str!("../heartbeats.rs"),
     include_str!("../host/arguments.rs"),
+    include_str!("../host/words.rs"),
     include_str!("../launch/child.rs"),
 ];
 

@@ -363,7 +363,9 @@ impl Record {
         | Self::Failed { text, .. }
         | Self::Refused { text, .. }
         | Self::Fact { text, .. }
-        | Self::Transition { error: Some(text), .. } = &mut self
+        | Self::Transition { error: Some(text), .. }
+        | Self::ParameterSet { error: Some(text), .. }
+        | Self::Changed { error: Some(text), .. } = &mut self
             && text.len() > LONGEST_TEXT
         {
             let whole = text.len();

@@ -34,6 +34,10 @@ const FIRST_LINE_WITHIN: Duration = Duration::from_secs(5);
 /// Time for which a report about a long call is valid; the process reports each second.
 const BUSY_HOLDS: Duration = Duration::from_millis(2500);
 
+/// Maximum number of bytes that wait because the socket to a process is full, for example while it
+/// is suspended: more than the longest line.
+const MAX_UNSENT: usize = 2 << 20;
+
 /// Parameters to start a module.
 pub(super) struct Start<'a> {
     pub(super) host: &'a Path,
@@ -68,6 +72,10 @@ pub(super) struct Child {
     pub(super) words: LastWords,
     /// True while it is suspended (SIGSTOP).
     pub(super) suspended: bool,
+    /// True once it has sent its heartbeats.
+    pub(super) is_watched: bool,
+    /// Lines, or the rest of a line, for which its socket had no space.
+    unsent: Vec<u8>,
     /// The call that has taken longest, its duration, and the time of that report.
     busy: Option<(CallPlace, Duration, Instant)>,
     /// Call that its start has reached.
@@ -198,6 +206,8 @@ impl Child {
             since: Instant::now(),
             words: LastWords::default(),
             suspended: false,
+            is_watched: false,
+            unsent: Vec::new(),
             busy: None,
             starting_in: None,
             reported_after: Duration::ZERO,
@@ -261,33 +271,41 @@ impl Child {
         [death, account, out, err].into_iter().flatten().chain(remote)
     }
 
-    /// Writes a line to the process. A process that has ended, or does not read, is detected
-    /// otherwise.
+    /// Sends a line to the process. If its socket is full, the rest of the line is sent later; if
+    /// [`MAX_UNSENT`] bytes wait, the whole line is dropped. A process that has ended, or does not
+    /// read, is detected otherwise.
     pub(super) fn say(&mut self, line: &[u8]) {
-        if let Some(socket) = &mut self.socket {
-            let _ = socket.write_all(line);
+        if self.unsent.len() + line.len() <= MAX_UNSENT {
+            self.unsent.extend_from_slice(line);
+        }
+        self.send_more();
+    }
+
+    /// Sends what the socket had no space for.
+    pub(super) fn send_more(&mut self) {
+        let Some(socket) = &mut self.socket else { return };
+        while !self.unsent.is_empty() {
+            match socket.write(&self.unsent) {
+                Ok(n) if n > 0 => drop(self.unsent.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                _ => return,
+            }
         }
     }
 
-    /// Sends the command to start. A process that has ended is detected by its death.
+    /// Sends the command to start.
     pub(super) fn go(&mut self) {
-        if let Some(socket) = &mut self.socket {
-            let _ = socket.write_all(b"go\n");
-        }
+        self.say(b"go\n");
     }
 
     /// Sends the message that a component of the run has finished.
     pub(super) fn drain(&mut self) {
-        if let Some(socket) = &mut self.socket {
-            let _ = socket.write_all(b"drain\n");
-        }
+        self.say(b"drain\n");
     }
 
     /// Requests the remaining work; a record responds.
     pub(super) fn ask_for_work(&mut self, round: u64) {
-        if let Some(socket) = &mut self.socket {
-            let _ = socket.write_all(&words::work_line(round));
-        }
+        self.say(&words::work_line(round));
     }
 
     pub(super) fn signal(&mut self, signal: Signal) {
@@ -433,6 +451,17 @@ impl Child {
         long.or_else(|| self.starting_in.as_ref().filter(|_| !self.ready))
     }
 
+    /// Returns true if SIGSTOP or a debugger holds its process now; false for a process that an
+    /// engine has started.
+    pub(super) fn is_stopped(&self) -> bool {
+        let Body::Own { process, .. } = &self.body else { return false };
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id()));
+        // The state follows the name, which may contain any characters.
+        stat.is_ok_and(|stat| {
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+        })
+    }
+
     /// Returns whether it was suspended or continued since the last check.
     pub(super) fn look_for_stops(&mut self) -> Option<bool> {
         let what = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
@@ -509,7 +538,8 @@ impl Drop for Child {
     }
 }
 
-/// Reads from the account's socket. Keeps the first received descriptor, and closes others.
+/// Reads from the account's socket. Keeps the first received descriptor until it is taken, and
+/// closes others.
 fn receive(
     socket: &UnixStream,
     buffer: &mut [u8],

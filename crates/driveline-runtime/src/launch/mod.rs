@@ -273,6 +273,8 @@ pub enum Event {
         cause: String,
         /// Time since the request, in milliseconds.
         after_ms: u64,
+        /// Its components whose module is not ready.
+        without: Vec<String>,
     },
     /// A component has become active or inactive, or failed to.
     Transition {
@@ -455,14 +457,25 @@ impl fmt::Display for Event {
                 write!(f, "mode '{mode}', requested by {cause}, is refused: {why}")
             }
             Self::ModeFailed { mode, why, next } => {
-                write!(f, "mode '{mode}' is not entered: {why}")?;
-                next.as_ref().map_or(Ok(()), |next| write!(f, "; next is mode '{next}'"))
+                match next {
+                    Some(next) => {
+                        write!(f, "mode '{mode}' is not entered: {why}; next is mode '{next}'")
+                    }
+                    // There is no other mode.
+                    None => write!(f, "mode '{mode}' is incomplete: {why}"),
+                }
             }
-            Self::ModeEntered { from: Some(from), mode, after_ms, .. } if from == mode => {
-                write!(f, "mode '{mode}' stays, {after_ms} ms after the request")
-            }
-            Self::ModeEntered { mode, cause, after_ms, .. } => {
-                write!(f, "mode '{mode}' entered {after_ms} ms after the request by {cause}")
+            Self::ModeEntered { from, mode, cause, after_ms, without } => {
+                if from.as_ref() == Some(mode) {
+                    write!(f, "mode '{mode}' stays, {after_ms} ms after the request")?;
+                } else {
+                    write!(f, "mode '{mode}' entered {after_ms} ms after the request by {cause}")?;
+                }
+                if without.is_empty() {
+                    return Ok(());
+                }
+                let names: Vec<_> = without.iter().map(|c| format!("'{c}'")).collect();
+                write!(f, "; without {}: not ready", names.join(", "))
             }
             Self::Transition { component, active, took_ms, error } => {
                 let state = if *active { "active" } else { "inactive" };

@@ -475,13 +475,13 @@ impl Launcher<'_> {
         };
         self.processes[process].past.stays_down(&why);
         self.remove_leftovers();
-        if self.is_running() {
-            self.react_to_down(process, &why);
-        }
         let runs = matches!(self.phase, Phase::Running | Phase::Settling);
         if others_go_on && (runs || self.continues_without(process)) {
             self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
             self.service_manager.status(&format!("running without module '{module}': {why}"));
+        }
+        if self.is_running() {
+            self.react_to_down(process, &why);
         }
         self.down.push(Down { module, death: self.processes[process].death.clone(), why });
     }
@@ -815,6 +815,7 @@ impl Launcher<'_> {
         let stopping = matches!(self.phase, Phase::Stopping { .. });
         for c in self.processes.iter_mut().filter_map(Process::alive) {
             let (module, pid) = (c.module.clone(), c.pid());
+            c.send_more();
             match c.look_for_stops() {
                 Some(true) => self.sink.event(&Event::Suspended { module: module.clone(), pid }),
                 Some(false) => self.sink.event(&Event::Continued { module: module.clone() }),

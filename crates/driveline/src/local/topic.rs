@@ -545,6 +545,9 @@ impl LocalTopic {
                     // A sample that is being published and is not retained yet is delivered as any
                     // other.
                     (before, history_until) = (first.header.sequence - 1, last.header.sequence);
+                } else if w.end.qos.durability == Durability::TransientLocal {
+                    // So is the first one, which `published` may include already.
+                    (before, history_until) = (0, 0);
                 }
                 history.extend(kept.cloned());
             }

@@ -129,10 +129,7 @@ fn serve() -> Result<Vec<End>> {
     let special = match job.role {
         Role::Memcpy => special::memcpy,
         Role::SameThread => special::same_thread,
-        Role::Hog => {
-            emit(&Event::Ready);
-            special::hog()
-        }
+        Role::Hog => special::hog(&job, &emit),
         Role::IdleSubscriber | Role::LateSubscriber => {
             |job: &Job| special::quiet_subscriber(job, &emit)
         }

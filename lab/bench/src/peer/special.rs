@@ -10,7 +10,7 @@ use crate::harness::{
 };
 use anyhow::{Context, Result, anyhow, ensure};
 use driveline::types::{Durability, Qos};
-use driveline::{CallbackOptions, Executor, ExecutorOptions, GroupKind, Trigger};
+use driveline::{CallbackOptions, Executor, ExecutorOptions, GroupKind, Schedule, Trigger};
 use driveline_shm::floor::SharedBytes;
 use std::io::BufRead;
 use std::sync::Arc;
@@ -20,8 +20,13 @@ use std::time::{Duration, Instant};
 /// Maximum duration of a rest, longer than any idle time of a link.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
 
-/// Burns processor time until the parent process kills it.
-pub(crate) fn hog() -> ! {
+/// Burns processor time on the CPUs of the links until the parent process kills it. CPUs that the
+/// kernel refuses have no effect: `Ready` is reported in any case.
+pub(crate) fn hog(job: &Job, emit: &dyn Fn(&Event)) -> ! {
+    // Not the CPU of the job's subscriber alone, and not its priority.
+    let cpus = job.subscriber_cpus.clone();
+    let _ = Schedule { cpus, ..Schedule::default() }.apply_to_this_thread("bench");
+    emit(&Event::Ready);
     let mut x = 1u64;
     loop {
         x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));

@@ -52,7 +52,7 @@ impl Quota {
     /// Makes a group with this many percent of one CPU.
     ///
     /// # Errors
-    /// If this user cannot limit processor time on this machine; the error lists the attempts.
+    /// If this user cannot limit processor time on this machine.
     pub fn new(percent: u32) -> Result<Self> {
         let parent = Self::parent()?;
         sweep(&parent);
@@ -60,8 +60,8 @@ impl Quota {
         let group =
             parent.join(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)));
         match fs::create_dir(&group) {
-            // An ended process with the same id left this group. Either the group is empty, or it
-            // cannot be removed.
+            // An ended process with the same id left this group, and `sweep` has not removed it. It
+            // is used, whether it is empty or not.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             made => made.with_context(|| {
                 format!(

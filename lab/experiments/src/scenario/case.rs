@@ -10,8 +10,8 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A link, several at the same time, or a workload; or what several cases have in common. What is
-/// left out is as the enclosing part says, and else as noted in parentheses.
+/// A link, several at the same time, or a workload; or what several cases have in common. A key
+/// that is not given has the value of the enclosing part, or else the default in parentheses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaseSpec {

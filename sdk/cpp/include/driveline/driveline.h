@@ -361,7 +361,8 @@ typedef struct {
   size_t size;
   // Samples published.
   uint64_t published;
-  // Unread samples inside the process that newer ones replaced, over all subscriptions.
+  // Samples that newer ones replaced before they were read, over all subscriptions inside this
+  // process.
   uint64_t overwritten;
   // Values that were serialised for readers outside.
   uint64_t serialised;
@@ -566,7 +567,7 @@ typedef struct {
   // Periods of the requested deadline that ended without a sample, from the first sample on. Not
   // part of the sum.
   uint64_t deadlines_missed;
-  // Samples that arrived while the component was inactive.
+  // Samples that arrived while the component was inactive, or were unread when it became so.
   uint64_t inactive;
   // Samples of publishers that stood by for a stronger one.
   uint64_t standby;

@@ -114,18 +114,13 @@ fn numa(module: &ResolvedModule, node: u32, available: &Available) -> Check {
     }
 }
 
-/// Returns the number of samples of a topic for which one publisher reserves memory.
-fn slots(topic: &ResolvedTopic, depth: u32) -> u64 {
-    // The transport adds one slot in reserve.
-    u64::from(depth) + u64::from(topic.pins) + u64::from(topic.loans) + 1
-}
-
 /// Returns the memory that the publishers of host topics reserve at the start, in bytes.
 fn reserved(graph: &ResolvedGraph) -> u64 {
     let outputs = graph.components().flat_map(|(_, c)| &c.outputs);
     let of = |output: &driveline_graph::ResolvedOutput| {
         let topic = graph.topics.get(&output.topic).filter(|t| t.reach != Reach::Process)?;
-        Some(slots(topic, output.qos.depth).saturating_mul(topic.max_payload))
+        let ResolvedTopic { loans, pins, max_payload, .. } = topic;
+        Some(driveline_shm::reserved_bytes(output.qos.depth, *loans, *pins, *max_payload))
     };
     outputs.filter_map(of).fold(0, u64::saturating_add)
 }
@@ -279,7 +274,7 @@ mod tests {
             [
                 (
                     "memory of the graph",
-                    "topics 10 MiB, limits of modules 20 MiB; 1000 MiB are available"
+                    "topics 13 MiB, limits of modules 20 MiB; 1000 MiB are available"
                 ),
                 ("descriptors of the graph", "up to 36 in module 'one'"),
                 ("executor one/main", "fifo, priority 50, cores 0"),
@@ -287,9 +282,9 @@ mod tests {
         );
         assert!(good.iter().all(|c| c.verdict == Verdict::Good), "{good:?}");
         let refuse = |_: &Schedule| vec!["priority 50 of SCHED_FIFO: CAP_SYS_NICE".to_owned()];
-        let bad = checks(&graph, &available(29, Some(35)), &tried(&refuse));
+        let bad = checks(&graph, &available(32, Some(35)), &tried(&refuse));
         assert!(bad.iter().all(|c| c.verdict == Verdict::Failure && c.change.is_some()), "{bad:?}");
-        let tight = checks(&graph, &available(33, None), &tried(&|_| Vec::new()));
+        let tight = checks(&graph, &available(36, None), &tried(&|_| Vec::new()));
         assert_eq!(tight[0].verdict, Verdict::Warning);
     }
 

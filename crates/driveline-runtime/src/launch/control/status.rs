@@ -58,6 +58,9 @@ pub struct ModeStatus {
     /// Components of modes that are to be active.
     #[serde(default)]
     pub active: Vec<String>,
+    /// Components of the mode whose module is not ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// Components of modes that are to be inactive.
     #[serde(default)]
     pub inactive: Vec<String>,

@@ -107,10 +107,21 @@ pub(in crate::launch) enum Failure {
     Component(usize),
     /// The component did not acknowledge in time.
     Hung(usize),
+    /// The component did not acknowledge in time, because its module is suspended.
+    Suspended(usize),
     /// The module of the component ended.
     Ended(usize),
     /// A later request took the place of this one.
     Replaced,
+}
+
+/// Reason to kill the module of a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::launch) enum KillReason {
+    /// It did not acknowledge in time that it is active (true) or inactive (false).
+    Late { active: bool },
+    /// It failed to become active, and no other mode can be tried.
+    Failed,
 }
 
 /// Actions for the launcher.
@@ -124,9 +135,8 @@ pub(in crate::launch) enum Action {
         activate: Vec<usize>,
         deactivate: Vec<usize>,
     },
-    /// Kill the module because of this component, which did not acknowledge in time, or failed to
-    /// become active when no other mode is tried instead.
-    Kill { component: usize },
+    /// Kill the module because of this component.
+    Kill { component: usize, why: KillReason },
     /// Report that a request was refused.
     Refused { mode: usize, by: Source, why: Refusal },
     /// Report that a switch began.
@@ -286,12 +296,14 @@ impl Modes {
     }
 
     /// Takes an event at time `now` since the start of the run and returns the actions, in order.
-    /// `met` returns whether the declared entry condition of a mode holds now.
+    /// `met` returns whether the declared entry condition of a mode holds now; `is_suspended`,
+    /// whether the process of a module is stopped by SIGSTOP or a debugger.
     pub(in crate::launch) fn step(
         &mut self,
         now: Duration,
         input: Input,
         met: &dyn Fn(usize) -> bool,
+        is_suspended: &dyn Fn(usize) -> bool,
     ) -> Vec<Action> {
         let mut actions = Vec::new();
         if self.stopping {
@@ -314,7 +326,7 @@ impl Modes {
             }
             Input::Time => {}
         }
-        self.overdue(now, &mut actions);
+        self.overdue(now, is_suspended, &mut actions);
         self.advance(now, met, &mut actions);
         actions
     }
@@ -471,7 +483,7 @@ impl Modes {
             return;
         }
         let awaited = self.is_awaited(component);
-        self.kill(component, actions);
+        self.kill(component, KillReason::Failed, actions);
         if awaited {
             self.failed(Failure::Component(component), now, actions);
         }
@@ -483,27 +495,48 @@ impl Modes {
         self.switch.as_ref().is_some_and(has)
     }
 
-    fn kill(&mut self, component: usize, actions: &mut Vec<Action>) {
+    fn kill(&mut self, component: usize, why: KillReason, actions: &mut Vec<Action>) {
         if !std::mem::replace(&mut self.components[component].killed, true) {
-            actions.push(Action::Kill { component });
+            actions.push(Action::Kill { component, why });
         }
     }
 
     /// Kills the modules of components that have not acknowledged in time, and does not wait for
-    /// these any longer.
-    fn overdue(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        let mut hung = None;
+    /// these any longer. A suspended module is not killed: its components get their time again, as
+    /// often as it is over.
+    fn overdue(
+        &mut self,
+        now: Duration,
+        is_suspended: &dyn Fn(usize) -> bool,
+        actions: &mut Vec<Action>,
+    ) {
+        let mut failure = None;
+        let again = self.enter_within();
         for i in 0..self.components.len() {
-            let late = self.components[i].pending.take_if(|p| now >= p.until);
-            let Some(pending) = late else { continue };
-            self.kill(i, actions);
-            if pending.active && self.is_awaited(i) {
-                hung = hung.or(Some(i));
+            let c = &mut self.components[i];
+            let Some(pending) = c.pending.as_mut().filter(|p| now >= p.until) else { continue };
+            let active = pending.active;
+            let why = if is_suspended(c.module) {
+                pending.until = now + again;
+                Failure::Suspended(i)
+            } else {
+                c.pending = None;
+                self.kill(i, KillReason::Late { active }, actions);
+                Failure::Hung(i)
+            };
+            if active && self.is_awaited(i) {
+                failure = failure.or(Some(why));
             }
         }
-        if let Some(component) = hung {
-            self.failed(Failure::Hung(component), now, actions);
+        if let Some(why) = failure {
+            self.failed(why, now, actions);
         }
+    }
+
+    /// Returns the time for an acknowledgement: that of the mode which is entered, or was last.
+    fn enter_within(&self) -> Duration {
+        let mode = self.mode_to_send().map_or(self.initial, |(mode, _)| mode);
+        self.rules[mode].enter_within.max(CHECK_AGAIN)
     }
 
     /// Continues with the next mode of the fallback list, or goes back to the previous mode.

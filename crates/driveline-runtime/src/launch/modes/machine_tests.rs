@@ -39,6 +39,11 @@ fn not_met(_: usize) -> bool {
     false
 }
 
+/// No module is suspended.
+fn runs(_: usize) -> bool {
+    false
+}
+
 fn request(mode: usize, by: Source) -> Input {
     Input::Request { mode, by }
 }
@@ -74,10 +79,10 @@ fn sent(
 fn running(rules: Vec<ModeRules>) -> Modes {
     let mut m = Modes::new(rules, MANUAL, &[0, 1, 2], 3);
     for module in 0..3 {
-        m.step(Duration::ZERO, Input::ModuleReady(module), &met);
+        m.step(Duration::ZERO, Input::ModuleReady(module), &met, &runs);
     }
-    m.step(Duration::ZERO, Input::GraphRuns, &met);
-    let entered = m.step(Duration::ZERO, ok(JOYSTICK, 0), &met);
+    m.step(Duration::ZERO, Input::GraphRuns, &met, &runs);
+    let entered = m.step(Duration::ZERO, ok(JOYSTICK, 0), &met, &runs);
     let initial = Action::Entered { switch: 0, from: None, mode: MANUAL, after: Duration::ZERO };
     assert_eq!(entered, [initial]);
     assert!(m.switch().is_none());
@@ -92,11 +97,11 @@ fn entered(switch: u64, from: usize, mode: usize, after: Duration) -> Action {
 fn components_of_the_initial_mode_are_active_from_the_start() {
     let mut m = Modes::new(vehicle(), MANUAL, &[0, 1, 2], 3);
     assert_eq!(
-        m.step(Duration::ZERO, Input::ModuleReady(JOYSTICK), &met),
+        m.step(Duration::ZERO, Input::ModuleReady(JOYSTICK), &met, &runs),
         [sent(JOYSTICK, 0, MANUAL, &[JOYSTICK], &[])]
     );
     assert_eq!(
-        m.step(Duration::ZERO, Input::ModuleReady(PLANNER), &met),
+        m.step(Duration::ZERO, Input::ModuleReady(PLANNER), &met, &runs),
         [sent(PLANNER, 0, MANUAL, &[], &[])]
     );
 }
@@ -107,15 +112,15 @@ fn new_components_are_active_before_the_old_ones_stop() {
     let began =
         Action::Began { switch: 1, from: Some(MANUAL), mode: AUTONOMOUS, by: Source::Command };
     assert_eq!(
-        m.step(MS, command(AUTONOMOUS), &met),
+        m.step(MS, command(AUTONOMOUS), &met, &runs),
         [began, sent(1, 1, AUTONOMOUS, &[PLANNER], &[])]
     );
     assert_eq!(m.current().unwrap().0, MANUAL);
     assert_eq!(
-        m.step(11 * MS, ok(PLANNER, 1), &met),
+        m.step(11 * MS, ok(PLANNER, 1), &met, &runs),
         [entered(1, MANUAL, AUTONOMOUS, 10 * MS), sent(0, 1, AUTONOMOUS, &[], &[JOYSTICK])]
     );
-    assert_eq!(m.step(12 * MS, ok(JOYSTICK, 1), &met), []);
+    assert_eq!(m.step(12 * MS, ok(JOYSTICK, 1), &met, &runs), []);
     assert!(m.switch().is_none());
     assert_eq!(m.current(), Some((AUTONOMOUS, 11 * MS)));
 }
@@ -125,10 +130,16 @@ fn old_components_stop_first_where_the_mode_says_so() {
     let mut rules = vehicle();
     rules[AUTONOMOUS].deactivate_first = true;
     let mut m = running(rules);
-    let actions = m.step(MS, command(AUTONOMOUS), &met);
+    let actions = m.step(MS, command(AUTONOMOUS), &met, &runs);
     assert_eq!(actions[1..], [sent(0, 1, AUTONOMOUS, &[], &[JOYSTICK])]);
-    assert_eq!(m.step(2 * MS, ok(JOYSTICK, 1), &met), [sent(1, 1, AUTONOMOUS, &[PLANNER], &[])]);
-    assert_eq!(m.step(3 * MS, ok(PLANNER, 1), &met), [entered(1, MANUAL, AUTONOMOUS, 2 * MS)]);
+    assert_eq!(
+        m.step(2 * MS, ok(JOYSTICK, 1), &met, &runs),
+        [sent(1, 1, AUTONOMOUS, &[PLANNER], &[])]
+    );
+    assert_eq!(
+        m.step(3 * MS, ok(PLANNER, 1), &met, &runs),
+        [entered(1, MANUAL, AUTONOMOUS, 2 * MS)]
+    );
     assert!(m.switch().is_none());
 }
 
@@ -136,11 +147,11 @@ fn old_components_stop_first_where_the_mode_says_so() {
 fn a_mode_whose_condition_does_not_hold_in_time_gives_way_to_its_fallback() {
     let mut m = running(vehicle());
     let stop_only = |mode: usize| mode == SAFE_STOP;
-    m.step(Duration::ZERO, command(AUTONOMOUS), &stop_only);
+    m.step(Duration::ZERO, command(AUTONOMOUS), &stop_only, &runs);
     assert_eq!(m.next(Duration::ZERO), Some(CHECK_AGAIN));
-    assert_eq!(m.step(199 * MS, Input::Time, &stop_only), []);
+    assert_eq!(m.step(199 * MS, Input::Time, &stop_only, &runs), []);
     assert_eq!(
-        m.step(200 * MS, Input::Time, &stop_only),
+        m.step(200 * MS, Input::Time, &stop_only, &runs),
         [
             Action::Failed {
                 switch: 1,
@@ -151,7 +162,7 @@ fn a_mode_whose_condition_does_not_hold_in_time_gives_way_to_its_fallback() {
             sent(2, 1, SAFE_STOP, &[BRAKE], &[])
         ]
     );
-    let actions = m.step(201 * MS, ok(BRAKE, 1), &stop_only);
+    let actions = m.step(201 * MS, ok(BRAKE, 1), &stop_only, &runs);
     assert_eq!(actions[0], entered(1, MANUAL, SAFE_STOP, 201 * MS));
 }
 
@@ -160,11 +171,11 @@ fn without_a_fallback_the_mode_before_stays() {
     let mut rules = vehicle();
     rules[AUTONOMOUS].fallback.clear();
     let mut m = running(rules);
-    m.step(Duration::ZERO, command(AUTONOMOUS), &not_met);
+    m.step(Duration::ZERO, command(AUTONOMOUS), &not_met, &runs);
     let failed =
         Action::Failed { switch: 1, mode: AUTONOMOUS, why: Failure::Condition, next: Some(MANUAL) };
     assert_eq!(
-        m.step(200 * MS, Input::Time, &not_met),
+        m.step(200 * MS, Input::Time, &not_met, &runs),
         [failed, entered(1, MANUAL, MANUAL, 200 * MS)]
     );
     assert!(m.switch().is_none());
@@ -174,13 +185,13 @@ fn without_a_fallback_the_mode_before_stays() {
 #[test]
 fn a_component_that_hangs_is_killed_and_the_fallback_is_tried() {
     let mut m = running(vehicle());
-    m.step(Duration::ZERO, command(AUTONOMOUS), &met);
+    m.step(Duration::ZERO, command(AUTONOMOUS), &met, &runs);
     assert_eq!(m.next(Duration::ZERO), Some(200 * MS));
-    let actions = m.step(200 * MS, Input::Time, &met);
+    let actions = m.step(200 * MS, Input::Time, &met, &runs);
     assert_eq!(
         actions,
         [
-            Action::Kill { component: PLANNER },
+            Action::Kill { component: PLANNER, why: KillReason::Late { active: true } },
             Action::Failed {
                 switch: 1,
                 mode: AUTONOMOUS,
@@ -191,8 +202,8 @@ fn a_component_that_hangs_is_killed_and_the_fallback_is_tried() {
         ]
     );
     // The planner acknowledges too late.
-    assert_eq!(m.step(201 * MS, ok(PLANNER, 1), &met), []);
-    let actions = m.step(202 * MS, ok(BRAKE, 1), &met);
+    assert_eq!(m.step(201 * MS, ok(PLANNER, 1), &met, &runs), []);
+    let actions = m.step(202 * MS, ok(BRAKE, 1), &met, &runs);
     assert_eq!(
         actions,
         [
@@ -206,10 +217,42 @@ fn a_component_that_hangs_is_killed_and_the_fallback_is_tried() {
 #[test]
 fn a_component_that_hangs_in_its_deactivation_does_not_delay_the_mode() {
     let mut m = running(vehicle());
-    m.step(Duration::ZERO, command(AUTONOMOUS), &met);
-    m.step(MS, ok(PLANNER, 1), &met);
+    m.step(Duration::ZERO, command(AUTONOMOUS), &met, &runs);
+    m.step(MS, ok(PLANNER, 1), &met, &runs);
     assert_eq!(m.current().unwrap().0, AUTONOMOUS);
-    assert_eq!(m.step(201 * MS, Input::Time, &met), [Action::Kill { component: JOYSTICK }]);
+    let kill = Action::Kill { component: JOYSTICK, why: KillReason::Late { active: false } };
+    assert_eq!(m.step(201 * MS, Input::Time, &met, &runs), [kill]);
+    assert!(m.switch().is_none());
+}
+
+#[test]
+fn a_suspended_module_is_not_killed_and_the_fallback_is_tried() {
+    let mut m = running(vehicle());
+    m.step(Duration::ZERO, command(AUTONOMOUS), &met, &runs);
+    let suspended = |module| module == 1;
+    let actions = m.step(200 * MS, Input::Time, &met, &suspended);
+    let (why, next) = (Failure::Suspended(PLANNER), Some(SAFE_STOP));
+    assert_eq!(
+        actions,
+        [
+            Action::Failed { switch: 1, mode: AUTONOMOUS, why, next },
+            sent(2, 1, SAFE_STOP, &[BRAKE], &[])
+        ]
+    );
+    let actions = m.step(202 * MS, ok(BRAKE, 1), &met, &suspended);
+    assert_eq!(actions[0], entered(1, MANUAL, SAFE_STOP, 202 * MS));
+    assert!(actions.contains(&sent(1, 1, SAFE_STOP, &[], &[PLANNER])), "{actions:?}");
+    m.step(203 * MS, ok(JOYSTICK, 1), &met, &suspended);
+    // It has its time again as often as it is over.
+    let mut now = 203 * MS;
+    for _ in 0..3 {
+        now = m.next(now).unwrap();
+        assert_eq!(m.step(now, Input::Time, &met, &suspended), []);
+    }
+    // Later it runs, and does not acknowledge.
+    let kill = Action::Kill { component: PLANNER, why: KillReason::Late { active: false } };
+    now = m.next(now).unwrap();
+    assert_eq!(m.step(now, Input::Time, &met, &runs), [kill]);
     assert!(m.switch().is_none());
 }
 
@@ -220,8 +263,8 @@ fn a_failed_activation_and_the_death_of_a_module_lead_to_the_fallback() {
         (Input::ModuleEnded(1), Failure::Ended(PLANNER)),
     ] {
         let mut m = running(vehicle());
-        m.step(Duration::ZERO, command(AUTONOMOUS), &met);
-        let actions = m.step(MS, input, &met);
+        m.step(Duration::ZERO, command(AUTONOMOUS), &met, &runs);
+        let actions = m.step(MS, input, &met, &runs);
         let failed = Action::Failed { switch: 1, mode: AUTONOMOUS, why, next: Some(SAFE_STOP) };
         assert_eq!(actions, [failed, sent(2, 1, SAFE_STOP, &[BRAKE], &[])]);
     }
@@ -230,14 +273,14 @@ fn a_failed_activation_and_the_death_of_a_module_lead_to_the_fallback() {
 #[test]
 fn a_latched_mode_is_left_by_a_command_only() {
     let mut m = running(vehicle());
-    m.step(Duration::ZERO, reaction(SAFE_STOP), &met);
-    m.step(Duration::ZERO, ok(BRAKE, 1), &met);
-    m.step(Duration::ZERO, ok(JOYSTICK, 1), &met);
+    m.step(Duration::ZERO, reaction(SAFE_STOP), &met, &runs);
+    m.step(Duration::ZERO, ok(BRAKE, 1), &met, &runs);
+    m.step(Duration::ZERO, ok(JOYSTICK, 1), &met, &runs);
     for by in [Source::Component("planner".into()), Source::Reaction("rate".into())] {
         let refused = Action::Refused { mode: MANUAL, by: by.clone(), why: Refusal::Latched };
-        assert_eq!(m.step(MS, request(MANUAL, by), &met), [refused]);
+        assert_eq!(m.step(MS, request(MANUAL, by), &met, &runs), [refused]);
     }
-    assert!(matches!(m.step(MS, command(MANUAL), &met)[0], Action::Began { .. }));
+    assert!(matches!(m.step(MS, command(MANUAL), &met, &runs)[0], Action::Began { .. }));
 }
 
 #[test]
@@ -247,9 +290,12 @@ fn a_mode_is_not_left_before_its_time_but_by_a_reaction() {
     let mut m = running(rules);
     let why = Refusal::Dwell(40 * MS);
     let refused = Action::Refused { mode: AUTONOMOUS, by: Source::Command, why };
-    assert_eq!(m.step(10 * MS, command(AUTONOMOUS), &met), [refused]);
-    assert!(matches!(m.clone().step(10 * MS, reaction(SAFE_STOP), &met)[0], Action::Began { .. }));
-    assert!(matches!(m.step(50 * MS, command(AUTONOMOUS), &met)[0], Action::Began { .. }));
+    assert_eq!(m.step(10 * MS, command(AUTONOMOUS), &met, &runs), [refused]);
+    assert!(matches!(
+        m.clone().step(10 * MS, reaction(SAFE_STOP), &met, &runs)[0],
+        Action::Began { .. }
+    ));
+    assert!(matches!(m.step(50 * MS, command(AUTONOMOUS), &met, &runs)[0], Action::Began { .. }));
 }
 
 #[test]
@@ -258,7 +304,7 @@ fn a_mode_is_requested_by_those_that_it_names() {
     rules[AUTONOMOUS].switched_by =
         Some(vec![SourceRule::Command, SourceRule::Component("planner".into())]);
     let m = running(rules);
-    let asked = |by: Source| m.clone().step(MS, request(AUTONOMOUS, by), &met).remove(0);
+    let asked = |by: Source| m.clone().step(MS, request(AUTONOMOUS, by), &met, &runs).remove(0);
     assert!(matches!(asked(Source::Command), Action::Began { .. }));
     assert!(matches!(asked(Source::Component("planner".into())), Action::Began { .. }));
     for by in [Source::Component("camera".into()), Source::Reaction("rate".into())] {
@@ -270,13 +316,13 @@ fn a_mode_is_requested_by_those_that_it_names() {
 #[test]
 fn a_switch_is_replaced_by_sources_of_its_rank_and_higher() {
     let mut m = running(vehicle());
-    m.step(Duration::ZERO, reaction(SAFE_STOP), &met);
-    let refused = m.step(MS, command(AUTONOMOUS), &met);
+    m.step(Duration::ZERO, reaction(SAFE_STOP), &met, &runs);
+    let refused = m.step(MS, command(AUTONOMOUS), &met, &runs);
     let why = Refusal::Busy(SAFE_STOP);
     assert_eq!(refused, [Action::Refused { mode: AUTONOMOUS, by: Source::Command, why }]);
     let mut m = running(vehicle());
-    m.step(Duration::ZERO, command(AUTONOMOUS), &met);
-    let actions = m.step(MS, reaction(SAFE_STOP), &met);
+    m.step(Duration::ZERO, command(AUTONOMOUS), &met, &runs);
+    let actions = m.step(MS, reaction(SAFE_STOP), &met, &runs);
     let replaced = Action::Failed {
         switch: 1,
         mode: AUTONOMOUS,
@@ -286,21 +332,22 @@ fn a_switch_is_replaced_by_sources_of_its_rank_and_higher() {
     assert_eq!(actions[0], replaced);
     assert_eq!(actions[2], sent(2, 2, SAFE_STOP, &[BRAKE], &[]));
     // The planner becomes active too late, and is asked to stop.
-    assert_eq!(m.step(2 * MS, ok(PLANNER, 1), &met), []);
-    let actions = m.step(3 * MS, ok(BRAKE, 2), &met);
+    assert_eq!(m.step(2 * MS, ok(PLANNER, 1), &met, &runs), []);
+    let actions = m.step(3 * MS, ok(BRAKE, 2), &met, &runs);
     assert!(actions.contains(&sent(1, 2, SAFE_STOP, &[], &[PLANNER])), "{actions:?}");
 }
 
 #[test]
 fn a_module_that_comes_back_gets_the_mode() {
     let mut m = running(vehicle());
-    assert_eq!(m.step(MS, Input::ModuleEnded(JOYSTICK), &met), []);
+    assert_eq!(m.step(MS, Input::ModuleEnded(JOYSTICK), &met, &runs), []);
     assert_eq!(
-        m.step(2 * MS, Input::ModuleReady(JOYSTICK), &met),
+        m.step(2 * MS, Input::ModuleReady(JOYSTICK), &met, &runs),
         [sent(JOYSTICK, 0, MANUAL, &[JOYSTICK], &[])]
     );
     // The mode needs the joystick.
-    assert_eq!(m.step(3 * MS, nok(JOYSTICK, 0), &met), [Action::Kill { component: JOYSTICK }]);
+    let kill = Action::Kill { component: JOYSTICK, why: KillReason::Failed };
+    assert_eq!(m.step(3 * MS, nok(JOYSTICK, 0), &met, &runs), [kill]);
 }
 
 #[test]
@@ -309,16 +356,16 @@ fn parameters_come_with_a_mode_and_not_when_it_was_not_left() {
     (rules[MANUAL].sets, rules[AUTONOMOUS].sets) = (vec![BRAKE], vec![BRAKE]);
     rules[AUTONOMOUS].fallback.clear();
     let mut m = running(rules);
-    let actions = m.step(MS, command(AUTONOMOUS), &not_met);
+    let actions = m.step(MS, command(AUTONOMOUS), &not_met, &runs);
     assert_eq!(actions.len(), 1, "nothing before the condition holds: {actions:?}");
-    let actions = m.step(201 * MS, Input::Time, &not_met);
+    let actions = m.step(201 * MS, Input::Time, &not_met, &runs);
     assert_eq!(actions[1..], [entered(1, MANUAL, MANUAL, 200 * MS)]);
-    let actions = m.step(300 * MS, command(AUTONOMOUS), &met);
+    let actions = m.step(300 * MS, command(AUTONOMOUS), &met, &runs);
     let planner = sent(1, 2, AUTONOMOUS, &[PLANNER], &[]);
     assert_eq!(actions[1..], [planner, sent(2, 2, AUTONOMOUS, &[], &[])]);
     // The run goes back because the activation failed. The brake gets the values of the previous
     // mode: it has those of the other one.
-    let actions = m.step(301 * MS, nok(PLANNER, 2), &met);
+    let actions = m.step(301 * MS, nok(PLANNER, 2), &met, &runs);
     assert!(actions.contains(&sent(2, 2, MANUAL, &[], &[])), "{actions:?}");
 }
 
@@ -422,7 +469,7 @@ impl World {
         if let Input::ModuleReady(m) = &input {
             self.ready[*m] = true;
         }
-        let actions = self.modes.step(self.now, input.clone(), &|mode| met[mode]);
+        let actions = self.modes.step(self.now, input.clone(), &|mode| met[mode], &runs);
         for action in actions {
             self.check(&action, &input);
         }
@@ -491,7 +538,7 @@ impl World {
                     }
                 }
             }
-            Action::Kill { component } => {
+            Action::Kill { component, .. } => {
                 let waited = self.since[*component].map(|since| self.now - since);
                 let failed = self.failed[*component];
                 let shortest = self.rules.iter().map(|r| r.enter_within).min().unwrap();

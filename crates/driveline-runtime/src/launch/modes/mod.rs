@@ -15,7 +15,7 @@ use crate::account::Record;
 use crate::host::words::ModeWord;
 use driveline_graph::{ModeOrder, ModeSource, ResolvedGraph, ResolvedMode, ResolvedModes};
 use driveline_types::MonotonicNs;
-use machine::{Failure, ModeRules, Modes, Refusal, SourceRule, Stage};
+use machine::{Failure, KillReason, ModeRules, Modes, Refusal, SourceRule, Stage};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use topics::Topics;
@@ -30,6 +30,8 @@ pub(super) struct ModeControl<'a> {
     /// Processes of the modules that each mode's condition names.
     ready: Vec<Vec<usize>>,
     last: Option<LastSwitch>,
+    /// Errors of the components' last failed transitions.
+    errors: BTreeMap<usize, String>,
 }
 
 /// The last switch that ended.
@@ -76,11 +78,17 @@ impl<'a> ModeControl<'a> {
             modes,
             components,
             last: None,
+            errors: BTreeMap::new(),
         })
     }
 
-    /// Takes an event and returns the actions.
-    pub(super) fn step(&mut self, now: Duration, input: Input) -> Vec<Action> {
+    /// Takes an event and returns the actions. `is_suspended` as in [`Modes::step`].
+    pub(super) fn step(
+        &mut self,
+        now: Duration,
+        input: Input,
+        is_suspended: &dyn Fn(usize) -> bool,
+    ) -> Vec<Action> {
         let Self { modes, machine, topics, ready, .. } = self;
         let there: Vec<bool> = ready
             .iter()
@@ -88,7 +96,7 @@ impl<'a> ModeControl<'a> {
             .collect();
         let at = MonotonicNs::now();
         let met = |mode: usize| there[mode] && topics.met(&modes.modes[mode], at);
-        machine.step(now, input, &met)
+        machine.step(now, input, &met, is_suspended)
     }
 
     pub(super) fn next(&self, now: Duration) -> Option<Duration> {
@@ -172,18 +180,43 @@ impl<'a> ModeControl<'a> {
         }
     }
 
-    /// Returns the transition that a component did not finish before it was killed, for people.
-    pub(super) fn hung(&self, component: usize) -> String {
+    /// Returns the reason why the module of a component is killed, for people.
+    pub(super) fn killed(&self, component: usize, why: KillReason) -> String {
         let name = self.components[component];
-        let (state, call) = if self.machine.is_active(component) {
-            ("active", "on_activate")
-        } else {
-            ("inactive", "on_deactivate")
+        let (state, call) = match why {
+            KillReason::Late { active: true } => ("active", "on_activate"),
+            KillReason::Late { active: false } => ("inactive", "on_deactivate"),
+            KillReason::Failed => {
+                let error = self.error(component);
+                return format!(
+                    "was killed because its component '{name}' failed to become active{error}"
+                );
+            }
         };
         format!(
             "was killed because its component '{name}' did not become {state} in time \
              (`enter_within_ms`; its `{call}`, or the call before it)"
         )
+    }
+
+    /// Notes the error of a component's last transition.
+    pub(super) fn failed(&mut self, component: usize, error: &str) {
+        self.errors.insert(component, error.to_owned());
+    }
+
+    /// Returns the last error of a component, as the end of a sentence.
+    fn error(&self, component: usize) -> String {
+        self.errors.get(&component).map_or_else(String::new, |e| format!(": {e}"))
+    }
+
+    /// Names the components of the current mode that are not active, because their module is not
+    /// ready or is being killed.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let Some((mode, _)) = self.machine.current() else { return Vec::new() };
+        let active = &self.modes.modes[mode].active;
+        let is_missing =
+            |c: &&String| self.component(c).is_some_and(|c| !self.machine.component_is_there(c));
+        active.iter().filter(is_missing).cloned().collect()
     }
 
     /// Notes how a switch ended.
@@ -229,8 +262,13 @@ impl<'a> ModeControl<'a> {
                 self.modes.modes[mode].enter_within.as_millis(),
                 self.unmet(mode)
             ),
-            Failure::Component(c) => format!("'{}' failed to become active", name(c)),
+            Failure::Component(c) => {
+                format!("'{}' failed to become active{}", name(c), self.error(*c))
+            }
             Failure::Hung(c) => format!("'{}' did not become active in time", name(c)),
+            Failure::Suspended(c) => {
+                format!("'{}' did not become active: its module is suspended", name(c))
+            }
             Failure::Ended(c) => format!("the module of '{}' ended", name(c)),
             Failure::Replaced => "another mode was requested".to_owned(),
         }
@@ -267,7 +305,10 @@ impl<'a> ModeControl<'a> {
                 format!("`switched_by` of mode '{}' does not name the source", self.name(mode))
             }
             Refusal::Latched => {
-                format!("mode '{current}' is latched: only a command (`driveline mode`) leaves it")
+                format!(
+                    "mode '{current}' is latched: only a command (`driveline mode`), or a reaction \
+                     to one of its fallbacks, leaves it"
+                )
             }
             Refusal::Dwell(left) => {
                 format!("mode '{current}' lasts {} ms more (`min_dwell_ms`)", left.as_millis())
@@ -313,6 +354,7 @@ impl<'a> ModeControl<'a> {
             since_ms: current.map_or(0, |(_, since)| ms(now.saturating_sub(since))),
             latched: current.is_some_and(|(m, _)| self.modes.modes[m].latch),
             names: self.modes.modes.iter().map(|m| m.name.clone()).collect(),
+            missing: self.missing(),
             active: (0..self.components.len())
                 .filter(|c| self.machine.is_active(*c))
                 .map(|c| self.components[c].to_owned())

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// Time over which a rate is counted.
 const WINDOW: Duration = Duration::from_secs(1);
+/// Time within which outputs report their counters, ten times a second, even on a busy machine.
+const REPORTED_WITHIN: Duration = Duration::from_millis(300);
 /// Minimum time between two entries of a history, which bounds its length. If many outputs publish
 /// a topic, each of them is reported ten times a second.
 const STEP: Duration = Duration::from_millis(30);
@@ -24,16 +26,22 @@ struct Topic {
     /// Times of reports, at least [`STEP`] apart, with `published` at that time. Only the first one
     /// is before the window.
     history: VecDeque<(MonotonicNs, u64)>,
+    /// Time of the last report.
+    reported: Option<MonotonicNs>,
 }
 
 impl Topic {
-    fn rate(&self, now: MonotonicNs) -> f64 {
-        let from = MonotonicNs(now.0.saturating_sub(WINDOW.as_nanos() as u64));
+    /// Returns the number of samples in the last second or a little more, and the time in seconds.
+    fn counted(&self, now: MonotonicNs) -> (u64, f64) {
+        // Up to the last report: the samples since then are not known yet.
+        let recent = self.reported.filter(|at| now.since(*at) <= REPORTED_WITHIN);
+        let end = recent.unwrap_or(now);
+        let from = MonotonicNs(end.0.saturating_sub(WINDOW.as_nanos() as u64));
         let before = self.history.iter().rev().find(|(at, _)| *at <= from);
         let before = before.or(self.history.front());
-        let Some((at, count)) = before else { return 0.0 };
-        let time = now.since(*at).as_secs_f64().max(WINDOW.as_secs_f64());
-        (self.published - count) as f64 / time
+        let Some((at, count)) = before else { return (0, 1.0) };
+        let time = end.since(*at).as_secs_f64().max(WINDOW.as_secs_f64());
+        (self.published - count, time)
     }
 
     fn age(&self, now: MonotonicNs) -> Option<Duration> {
@@ -64,12 +72,14 @@ impl Topics {
         let key = (component.clone(), output.clone());
         let before = topic.outputs.insert(key, *published).unwrap_or(0);
         topic.published += published.saturating_sub(before);
+        topic.reported = Some(now);
         let newest = Some(MonotonicNs(*newest_ns)).filter(|at| at.0 != 0);
         topic.newest = topic.newest.max(newest);
         if topic.history.back().is_none_or(|(at, _)| now.since(*at) >= STEP) {
             topic.history.push_back((now, topic.published));
         }
-        while topic.history.get(1).is_some_and(|(at, _)| now.since(*at) > WINDOW) {
+        while topic.history.get(1).is_some_and(|(at, _)| now.since(*at) > WINDOW + REPORTED_WITHIN)
+        {
             topic.history.pop_front();
         }
     }
@@ -93,8 +103,11 @@ impl Topics {
     ) -> impl Iterator<Item = String> + 's {
         let topic = |name: &TopicName| self.by_id.get(&name.id());
         let slow = mode.rates.iter().filter_map(move |(name, wanted)| {
-            let rate = topic(name).map_or(0.0, |t| t.rate(now));
-            (rate < *wanted)
+            let (count, time) = topic(name).map_or((0, 1.0), |t| t.counted(now));
+            // At exactly the wanted rate, the time may contain one sample less.
+            let least = wanted * time - 1.0;
+            let rate = count as f64 / time;
+            (count == 0 || (count as f64) < least)
                 .then(|| format!("topic '{name}' has {rate:.1} samples/s, not {wanted}"))
         });
         let topic = |name: &TopicName| self.by_id.get(&name.id());
@@ -181,6 +194,20 @@ mod tests {
     }
 
     #[test]
+    fn a_steady_rate_is_counted_exactly_between_two_reports() {
+        let mut t = topics();
+        for i in 0..=30 {
+            // 50 samples a second, reported ten times.
+            report(&mut t, 1000 + i * 100 + i % 3, i * 5);
+        }
+        for late_ms in [0, 50, 99, 250] {
+            let at = MonotonicNs((4000 + late_ms) * MS);
+            assert!(t.met(&mode(50.0, 5000), at), "{late_ms} ms after the last report");
+            assert!(!t.met(&mode(52.5, 5000), at), "{late_ms} ms after the last report");
+        }
+    }
+
+    #[test]
     fn many_outputs_of_a_topic_add_up() {
         // 100 outputs with ten samples a second each, reported one after the other.
         let mut t = topics();
@@ -191,9 +218,10 @@ mod tests {
             }
         }
         let topic = &t.by_id[&name().id()];
-        let rate = topic.rate(MonotonicNs(6100 * MS));
+        let (count, time) = topic.counted(MonotonicNs(6100 * MS));
+        let rate = count as f64 / time;
         assert!((950.0..=1050.0).contains(&rate), "{rate}");
-        assert!(topic.history.len() < 40, "{}", topic.history.len());
+        assert!(topic.history.len() < 60, "{}", topic.history.len());
     }
 
     #[test]

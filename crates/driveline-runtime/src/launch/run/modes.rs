@@ -6,6 +6,7 @@ use super::super::control::RequestError;
 use super::super::modes::{Action, Input, Source, cause};
 use super::{Launcher, Phase, Program};
 use crate::account::Record;
+use crate::launch::child::Child;
 use driveline_graph::{OnExhausted, ResolvedModule};
 use driveline_types::MonotonicNs;
 use rustix::process::Signal;
@@ -24,7 +25,12 @@ impl<'a> Launcher<'a> {
     pub(super) fn switch(&mut self, input: Input) -> Result<(), String> {
         let now = self.began.elapsed();
         let actions = match &mut self.modes {
-            Some(modes) => modes.step(now, input),
+            Some(modes) => {
+                let processes = &self.processes;
+                modes.step(now, input, &|module| {
+                    processes[module].child.as_ref().is_some_and(Child::is_stopped)
+                })
+            }
             None => return Ok(()),
         };
         let mut refused = Ok(());
@@ -53,8 +59,9 @@ impl<'a> Launcher<'a> {
                 }
                 return Ok(());
             }
-            Action::Kill { component } => {
-                let (text, component) = (modes.hung(component), modes.component_name(component));
+            Action::Kill { component, why } => {
+                let (text, component) =
+                    (modes.killed(component, why), modes.component_name(component));
                 self.kill_hung(component, text);
                 return Ok(());
             }
@@ -77,6 +84,7 @@ impl<'a> Launcher<'a> {
                 mode: name(mode),
                 cause: modes.last_cause(),
                 after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+                without: modes.missing(),
             },
         };
         self.sink.event(&event);
@@ -129,6 +137,9 @@ impl<'a> Launcher<'a> {
                     error: error.clone(),
                 };
                 self.sink.event(&event);
+                if let (Some(modes), Some(error)) = (&mut self.modes, error) {
+                    modes.failed(index, error);
+                }
                 let (switch, ok) = (*switch, error.is_none());
                 let _ = self.switch(Input::Acknowledged { component: index, switch, ok });
             }

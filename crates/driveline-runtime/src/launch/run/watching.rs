@@ -27,6 +27,10 @@ impl<'a> Watching<'a> {
         child: &mut Child,
     ) -> Result<(), String> {
         let Some((fd, layout)) = child.sent.take().zip(Layout::of(module)) else { return Ok(()) };
+        // Only the first descriptor counts: another one would begin the judgement anew.
+        if std::mem::replace(&mut child.is_watched, true) {
+            return Ok(());
+        }
         let beats = PeerHeartbeats::open(&fd, layout).map_err(|e| {
             format!("its heartbeats cannot be used: {e}; its calls and rates are not watched")
         })?;
