@@ -303,9 +303,9 @@ impl Window {
         true
     }
 
-    /// Handles a gap: a sample arrived before an earlier one. All samples after the last arrived
-    /// one are sent again: at once, or after a pause if that did not help. `true`: a sample is no
-    /// longer in flight.
+    /// Handles a gap: a sample arrived before an earlier one. `ack.number` is the last sample
+    /// before the gap; all samples after it are sent again: at once, or after a pause if that did
+    /// not help. `true`: a sample is no longer in flight.
     pub fn gap(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         let advanced = self.acknowledged(ack, now);
         if self.reliable

@@ -264,8 +264,8 @@ impl Subscription {
             return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
         };
         let next = edge.next();
-        // The caller counts the sample itself under its own reason; skipped samples before it count
-        // as missed.
+        // Does not count sample `to`: the code that calls this counts it under its reason. Samples
+        // before it that were not read count as missed.
         let skip = |to: u64| {
             let passed = to.saturating_sub(next);
             add(&counters.missed, passed);

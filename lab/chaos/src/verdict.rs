@@ -13,8 +13,8 @@ use std::fmt;
 
 /// Maximum number of details that an invariant lists; all are counted.
 const MAX_DETAILS: usize = 20;
-/// Allowance, in samples of an edge, for each end or stop of its publisher's or reader's process.
-/// It is added to the samples that the length of the outages explains.
+/// Allowance, in samples of an edge, for each time that the process of its publisher or reader ends
+/// or is stopped. It is added to the samples that the length of the outages explains.
 const PER_END: u64 = 8;
 /// Time in which an input need not be connected at the start and at the end of a run, both
 /// together, in seconds.

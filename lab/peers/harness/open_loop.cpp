@@ -74,7 +74,8 @@ public:
                    Receiver& receiver) override {
         const auto in_hand = now_ns();
         const auto found = find_head(payload);
-        // The head is damaged as well, so it counts as the expected sample, and as damaged.
+        // Without a mark, the head is damaged as well as the payload, and the number is unknown:
+        // the sample counts as the expected one, and as damaged.
         const auto head = found.value_or(Head{false, expected_});
         if (!found && !job_.filled) verdict_.reject(head.sequence);
         ++end_.received;

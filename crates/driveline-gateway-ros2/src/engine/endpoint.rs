@@ -12,7 +12,7 @@ use driveline_rosidl::TypeHash;
 use driveline_types::{NodeName, Qos, TopicName};
 use std::fmt;
 
-/// Profile by which ROS 2 nodes are reached.
+/// Way to ROS 2 nodes: DDS or rmw_zenoh. Not a QoS profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Profile {
     Dds,

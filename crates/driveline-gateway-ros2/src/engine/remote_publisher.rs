@@ -60,11 +60,13 @@ pub(super) struct RemotePublisher {
     pub(super) remark: Option<String>,
     source_time: SourceTime,
     topic: TopicName,
-    /// Destination of its samples in the other profile; set later if there was no space.
+    /// Destination of its samples over the other profile (DDS or rmw_zenoh); set later if there was
+    /// no space.
     pub(super) across: OnceLock<Across>,
     /// Local nodes that subscribe.
     subscribers: Mutex<BTreeSet<NodeName>>,
-    /// Only for the topic's thread, which may block with it.
+    /// Only the topic's thread locks it, because that thread may hold the lock while a publish
+    /// waits for readers.
     publishing: Mutex<Publishing>,
 }
 
@@ -113,8 +115,9 @@ impl Numbers {
         Some(gap)
     }
 
-    /// Number of the `gap` missing samples that did not arrive: `rejected` others arrived and found
-    /// no space, which is counted elsewhere.
+    /// Returns how many of the `gap` missing samples did not arrive. The others arrived and found
+    /// no space: `rejected`, and those of earlier calls that no gap has included yet. They are
+    /// counted elsewhere.
     pub(super) fn lost(&mut self, gap: u64, rejected: u64) -> u64 {
         let known = self.rejected.saturating_add(rejected);
         self.rejected = known.saturating_sub(gap);

@@ -125,7 +125,8 @@ private:
 /// the component into a reentrant group.
 ///
 /// An error that a function returns is reported with class, instance, topic and sequence number,
-/// and counted. An error in `init` ends the module; after an error in another function the
+/// and counted. An error in `init` ends the module. After an error in `on_activate` the component
+/// stays inactive; if no mode names it, the module ends. After an error in another function the
 /// component stays in service. An exception that leaves a function is treated as an error, but
 /// takes longer: do not use exceptions for the handling of samples.
 ///
