@@ -274,7 +274,7 @@ impl ReaderClass {
         mismatches(offered, &self.requests()).into_iter().map(of_rule).collect()
     }
 
-    /// Returns the request of its reader.
+    /// Returns the QoS that a reader of this class requests.
     #[must_use]
     pub fn requests(self) -> EndpointQos {
         let Self { reliability, durability: kind, deadline, liveliness, lease } = self;

@@ -55,7 +55,8 @@ struct Held {
     at_most: u32,
     /// Publishers that left the list while one of their samples was held.
     departed: Vec<Weak<Edge>>,
-    /// Number of samples that the caller holds of the same topic inside the process.
+    /// Number of held samples of the same topic that came from inside the process, not through this
+    /// subscription.
     elsewhere: u32,
 }
 
@@ -221,8 +222,8 @@ impl Subscription {
         if self.held.at_most == 0 { 0 } else { self.held.count(&self.edges) }
     }
 
-    /// Sets the number of samples that the caller holds of the same topic inside the process. They
-    /// count towards `max_held`.
+    /// Sets the number of held samples of the same topic that came from inside the process, not
+    /// through this subscription. They count towards `max_held`.
     pub fn set_held_elsewhere(&mut self, held: u32) {
         self.held.elsewhere = held;
     }
@@ -419,8 +420,8 @@ impl Subscription {
         changed.as_ref().unwrap_or(&self.edges).iter().any(|e| has_unread(e))
     }
 
-    /// Makes a release of a held sample kick `kicker`, after a take that failed with
-    /// [`TakeError::AllHeld`]. Call it before the first take.
+    /// Sets the kicker. Once a take has failed with [`TakeError::AllHeld`], the release of a held
+    /// sample kicks it. Call this before the first take.
     pub fn kick_when_given_back(&self, kicker: Kicker) {
         self.inlet.release_watch.set_kicker(kicker);
     }
