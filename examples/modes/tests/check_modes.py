@@ -138,7 +138,7 @@ def main():
         modes = summary["modes"]
         entered = [m["entered"] for m in modes]
         assert entered == ["manual", "autonomous", "manual", "autonomous", "safe_stop"], entered
-        assert modes[-1]["cause"].startswith("module 'sensing' stays down"), modes
+        assert modes[-1]["cause"].startswith("module 'sensing', which stays down"), modes
 
 
 main()
