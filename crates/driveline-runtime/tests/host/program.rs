@@ -18,6 +18,7 @@ use driveline_runtime::component::{
 };
 use driveline_runtime::host;
 use std::collections::VecDeque;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -427,7 +428,9 @@ impl Component for Printer {
         if number >= LATE && self.late.load(Ordering::Relaxed) > 0 {
             println!("both ends know that {} is late", self.late.load(Ordering::Relaxed));
         }
-        println!("{} got {number}", self.name);
+        // Not `println!`, which panics: if the first process of a container is killed, the pipe is
+        // closed a moment before this process is killed, too.
+        let _ = writeln!(std::io::stdout(), "{} got {number}", self.name);
         Ok(())
     }
 
