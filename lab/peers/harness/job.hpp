@@ -160,7 +160,7 @@ struct Variant {
     std::vector<Setting> settings;
     /// Measured only if it is named.
     bool tuning = false;
-    /// Of a variant with `tuning`: differs only in ping-pongs from the variant that it varies.
+    /// True if a variant with `tuning` differs from the usual variant only in ping-pongs.
     bool usual_at_a_rate = false;
     /// Name of the middleware's own latency tool, if it can be run.
     std::string own_tool;

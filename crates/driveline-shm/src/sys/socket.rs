@@ -75,8 +75,8 @@ fn publish_name(
 ) -> io::Result<GuardedFd> {
     let socket = new(kind)?;
     if !matches!(name.kind, Kind::Publisher(_)) {
-        // Of all that is sent to these sockets, only HELLO, to a publisher, contains descriptors.
-        // Connections inherit the setting.
+        // Only HELLO has descriptors, and only publishers receive it. Connections inherit the
+        // setting.
         take_descriptors(&socket, false);
     }
     let temporary = Name::random(Kind::Temporary)?;

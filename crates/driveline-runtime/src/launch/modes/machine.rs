@@ -501,9 +501,8 @@ impl Modes {
         }
     }
 
-    /// Kills the modules of components that have not acknowledged in time, and does not wait for
-    /// these any longer. A suspended module is not killed: its components get their time again, as
-    /// often as it is over.
+    /// Kills the modules of components that have not acknowledged in time, unless they are
+    /// suspended, and does not wait for these components any longer.
     fn overdue(
         &mut self,
         now: Duration,
@@ -511,16 +510,12 @@ impl Modes {
         actions: &mut Vec<Action>,
     ) {
         let mut failure = None;
-        let again = self.enter_within();
         for i in 0..self.components.len() {
-            let c = &mut self.components[i];
-            let Some(pending) = c.pending.as_mut().filter(|p| now >= p.until) else { continue };
-            let active = pending.active;
-            let why = if is_suspended(c.module) {
-                pending.until = now + again;
+            let late = self.components[i].pending.take_if(|p| now >= p.until);
+            let Some(Pending { active, .. }) = late else { continue };
+            let why = if is_suspended(self.components[i].module) {
                 Failure::Suspended(i)
             } else {
-                c.pending = None;
                 self.kill(i, KillReason::Late { active }, actions);
                 Failure::Hung(i)
             };
@@ -531,12 +526,6 @@ impl Modes {
         if let Some(why) = failure {
             self.failed(why, now, actions);
         }
-    }
-
-    /// Returns the time for an acknowledgement: that of the mode which is entered, or was last.
-    fn enter_within(&self) -> Duration {
-        let mode = self.mode_to_send().map_or(self.initial, |(mode, _)| mode);
-        self.rules[mode].enter_within.max(CHECK_AGAIN)
     }
 
     /// Continues with the next mode of the fallback list, or goes back to the previous mode.
