@@ -15,9 +15,9 @@
 //! }
 //! ```
 //!
-//! Every message implements `driveline::types::ProtobufMessage`. The crate needs no dependency
-//! besides `driveline`, and `prost-types` if messages use `google.protobuf` types such as
-//! `Timestamp`.
+//! Every message implements `driveline::types::ProtobufMessage`. The crate that includes the
+//! generated code needs no dependency besides `driveline`, and `prost-types` if messages use
+//! `google.protobuf` types such as `Timestamp`.
 
 mod definition;
 
@@ -75,7 +75,8 @@ impl Default for Protos {
 }
 
 impl Protos {
-    /// Code that finds `driveline_types` as `::driveline::types`, written to `OUT_DIR`.
+    /// Creates a generator. Its code finds `driveline_types` as `::driveline::types` and is written
+    /// to `OUT_DIR`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -124,9 +124,9 @@ impl Edge {
         ))
     }
 
-    /// Returns the same from a gateway's report on missing samples, if there is one. Missing
-    /// samples count as soon as the gateway reports them, so the number is that of the newest
-    /// sample.
+    /// Returns the same from a gateway's report on missing samples, if there is one. The number is
+    /// that of the newest sample, read or unread: missing samples count as soon as the gateway
+    /// reports them.
     fn said_afar(&self) -> Option<(u64, u64)> {
         let said = AfarCount::read(&self.segment).filter(|said| said.publisher != 0)?;
         self.base(&said)?;

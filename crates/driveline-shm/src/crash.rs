@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reports a fatal signal before it ends the process.
 //!
-//! Not part of the transport: it is here because signal handlers need unsafe code. A process that
-//! runs foreign code names that code in the report. A core file is written as usual: the handler
-//! restores the previous handler and repeats the faulting instruction.
+//! Not part of the transport: it is here because signal handlers need unsafe code. The caller
+//! writes the report: `driveline-host` names the component whose callback crashed. A core file is
+//! written as usual: the handler restores the previous handler and repeats the faulting
+//! instruction.
 #![allow(unsafe_code, reason = "handlers of signals")]
 
 use std::cell::RefCell;
@@ -106,7 +107,7 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
         // Rust's handler treats a sent signal as a fault: it returns, and expects the signal again.
         action.sa_sigaction = libc::SIG_DFL;
     }
-    // SAFETY: puts back an action that the kernel gave, or its own.
+    // SAFETY: sets an action that the kernel returned, with its own handler or with SIG_DFL.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     if sent {
         // The signal was sent, so no instruction will raise it again: send it once more. It stays

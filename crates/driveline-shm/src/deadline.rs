@@ -277,7 +277,7 @@ mod tests {
             "55 ms with one sample in between are 4 periods at least"
         );
         assert_eq!(watch.look(11, at(9_999), at(565)).0, 4, "a time in the future counts as now");
-        assert_eq!(watch.look(12, at(100), at(566)).0, 4, "and none goes back");
+        assert_eq!(watch.look(12, at(100), at(566)).0, 4, "an earlier time counts as the last one");
         assert_eq!(watch.look(12, at(100), at(576)), (5, MonotonicNs(at(585).0 + 1)));
         watch.end();
         assert_eq!(watch.look(13, at(900), at(1000)).0, 5);
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(reports.next(0, at(0)), None);
         assert!(
             reports.due(1, at(9)) < at(1) && reports.due(0, at(9)) == at(9),
-            "a waiting reader does not wait again"
+            "the time of a report that is due is in the past"
         );
         assert_eq!(reports.next(1, at(1)), Some(DeadlinesMissed { missed: 1, total: 1 }));
         assert_eq!((reports.next(5, at(100)), reports.due(5, at(104))), (None, at(101)));

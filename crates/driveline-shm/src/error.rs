@@ -82,7 +82,7 @@ pub enum CreatePublisherError {
         slot_len: usize,
         /// Bytes available.
         available: u64,
-        /// Place of the limit.
+        /// Place of the limit, such as a memory cgroup.
         limit: String,
     },
     /// Another process of this user does not end its own reservation of memory.
@@ -90,7 +90,7 @@ pub enum CreatePublisherError {
     MemoryBusy {
         /// The topic.
         topic: String,
-        /// Refused number, and the remedy.
+        /// The reason with its numbers, and the remedy.
         refusal: MemoryRefusal,
     },
     /// The process may open too few descriptors for one more endpoint.
@@ -268,7 +268,7 @@ pub enum MemoryRefusal {
         needed: u64,
         /// Bytes available, without the margin that is kept free.
         available: u64,
-        /// Place of the limit.
+        /// Place of the limit, such as a memory cgroup.
         limit: String,
     },
     /// Another process of this user did not end its reservation in time.

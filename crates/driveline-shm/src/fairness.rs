@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(
             choose(t, Want::Latest, &all, &[Some(u64::MAX), None, None]),
             Some(0),
-            "it is still read"
+            "a sample from the future is read if there is no other"
         );
         assert_eq!(choose(t, Want::Next, &all, &[None, None, None]), None);
         assert_eq!(choose(t, Want::Next, &all, &[]), None);

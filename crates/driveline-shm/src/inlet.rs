@@ -115,8 +115,8 @@ pub(crate) struct Progress {
     /// Id of the publisher of another host whose samples a gateway publishes here; stored with the
     /// first of them. 0: none so far. Only for the consuming thread.
     pub(crate) afar: AtomicU64,
-    /// Value of `missing` when the match began, plus one. 0: no sample at that time, or not
-    /// reported.
+    /// Value of [`AfarCount::missing`](crate::afar_count::AfarCount::missing) when the match began,
+    /// plus one. 0: no sample at that time, or not reported.
     pub(crate) joined: AtomicU64,
     pub(crate) counters: EdgeCounters,
     /// Counter of missed deadlines, if the subscription requests a deadline.
@@ -354,7 +354,8 @@ pub(crate) struct Inlet {
     pub(crate) matched: AtomicU64,
     /// Sums over ended edges.
     gone: Mutex<TransportStats>,
-    /// Publishers of other hosts whose edges have ended. Locked where edges are added and removed.
+    /// Publishers of other hosts whose edges have ended. Locked when edges are removed, when
+    /// counters are read, and at the first sample of a remote publisher on an edge.
     afar: Mutex<KnownAfar>,
     /// True if it was reported that the oldest of them are forgotten.
     forgets_afar: AtomicBool,
@@ -451,7 +452,8 @@ impl Inlet {
     pub(crate) fn keep_unread_of_ended(&self, ended: &Arc<Edge>) {
         let copy = ended.left_behind().ok().map(Arc::new);
         self.change(|edges| {
-            // In the order of their ends.
+            // The copy goes to the end of the list: ended edges are in the order in which they
+            // ended.
             if let Some(at) = edges.iter().position(|e| Arc::ptr_eq(e, ended)) {
                 let original = edges.remove(at);
                 edges.push(copy.unwrap_or(original));
@@ -496,7 +498,7 @@ impl Inlet {
         let mut gone = lock(&self.gone);
         let mut afar = lock(&self.afar);
         add_edge(&mut gone, e, |publisher| afar.furthest(publisher));
-        // Nothing of it can be read any more.
+        // The unread samples of this edge can no longer be read.
         gone.missed = gone.missed.saturating_add(std::mem::take(&mut gone.not_read));
         drop(gone);
         let forgot = afar.settle(e);

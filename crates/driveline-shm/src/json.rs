@@ -15,7 +15,8 @@ const MAX_KEY_LEN: usize = 64;
 pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(text).map(|Object(value)| value).map_err(|e| {
         let text = e.to_string();
-        // If an error has a key, its position is the end of the enclosing object.
+        // If an error names a key, the position that `serde_json` adds is only the end of the
+        // enclosing object, so it is left out.
         if text.starts_with(KEY) { without_place(&text).to_owned() } else { text }
     })
 }

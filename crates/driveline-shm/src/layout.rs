@@ -21,12 +21,14 @@ pub(crate) const OLDEST_PROTOCOL_VERSION: u16 = 1;
 pub(crate) const MAGIC_AT: usize = 0;
 pub(crate) const VERSION_AT: usize = 8;
 pub(crate) const LATEST_AT: usize = 64;
-/// In the cache line of `latest`: both are written together and move together.
+/// In the cache line of `latest`: both are written together, so one transfer of the line carries
+/// both to a reader.
 pub(crate) const HEARTBEAT_AT: usize = 72;
 pub(crate) const MAX_INTERVAL_AT: usize = 80;
 /// Non-zero while the publisher waits for reliable subscriptions.
 pub(crate) const WAITING_AT: usize = 128;
-/// Gateway's report on a remote publisher. In the line of `waiting`, on which no reader spins.
+/// Gateway's report on a remote publisher. In the cache line of `waiting`, on which no reader
+/// spins.
 pub(crate) const AFAR_PUBLISHER_AT: usize = 144;
 pub(crate) const AFAR_BEFORE_AT: usize = 152;
 pub(crate) const AFAR_COUNT_AT: usize = 160;
@@ -44,7 +46,7 @@ pub(crate) const PAGE_LEN: usize = 4096;
 pub(crate) const ARMED_AT: usize = 0;
 pub(crate) const CURSOR_AT: usize = 8;
 pub(crate) const PINS_AT: usize = 16;
-/// Offset of `armed` if both ends agree: in a cache line with no other writes.
+/// Offset of `armed` if both ends set `armed_apart`: in a cache line with no other writes.
 pub(crate) const ARMED_APART_AT: usize = 4032;
 
 const _: () = {
@@ -199,8 +201,8 @@ pub(crate) fn armed_at(apart: bool) -> usize {
     if apart { ARMED_APART_AT } else { ARMED_AT }
 }
 
-/// Offsets of a layout's headers and payloads, each by one multiplication, because the data path
-/// needs them.
+/// Values from which the data path computes the offset of a header or payload with one
+/// multiplication.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     slots: usize,
@@ -215,14 +217,14 @@ impl Places {
         assert!(slot < self.slots, "no such slot");
     }
 
-    /// The header of an existing slot.
+    /// Offset of an existing slot's header.
     #[inline]
     pub(crate) fn meta_at(&self, slot: usize) -> usize {
         self.check(slot);
         self.metas + slot * META_LEN
     }
 
-    /// The payload of an existing slot.
+    /// Offset of an existing slot's payload.
     #[inline]
     pub(crate) fn payload_at(&self, slot: usize) -> usize {
         self.check(slot);

@@ -4,7 +4,8 @@
 //!
 //! One sealed memory segment per publisher, handed to each matched subscription over a Unix socket
 //! in the domain directory; readers pin what they hold in pages of their own, which the publisher
-//! only reads. The protocol, with every memory order, death and limit: `docs/protocols/shm.md`.
+//! only reads. `docs/protocols/shm.md` describes the protocol: memory orders, deaths of processes,
+//! limits.
 //!
 //! Not here: nodes, callbacks, typed payloads, delivery inside a process (crate `driveline`), other
 //! hosts.
@@ -108,7 +109,7 @@ mod waitset;
 #[cfg(not(loom))]
 mod wire;
 
-// The models drive the core directly; nothing else is compiled for them.
+// The models (`tests/loom`) call these modules directly. Most others are not compiled for them.
 #[cfg(loom)]
 #[allow(missing_docs, reason = "public for the models only")]
 pub mod held_samples;

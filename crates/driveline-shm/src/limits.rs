@@ -45,7 +45,7 @@ pub const MAX_ENDED: usize = 16;
 /// Maximum number of bytes of such samples, per subscription. Samples of the publisher that ended
 /// last are always kept.
 pub const MAX_LEFT_BYTES: usize = 64 * 1024 * 1024;
-/// Maximum number of remembered publishers of other hosts that have departed, per subscription.
+/// Maximum number of departed publishers of other hosts that one subscription remembers.
 pub const MAX_KNOWN_AFAR: usize = 1024;
 /// Maximum number of samples that one take skips (expired, damaged or vanished) before it returns.
 pub const MAX_SKIPS: usize = 2048;
@@ -69,8 +69,8 @@ pub const MAX_DIRECTORY_ENTRIES: usize = 65_536;
 pub const MAX_INFO_CONNECTIONS_PER_USER: usize = 4;
 /// Maximum number of simultaneous connections for listings of all users but the participant's own.
 pub const MAX_INFO_CONNECTIONS: usize = 16;
-/// Maximum number of threads of a participant that close descriptors of other users; users share
-/// them.
+/// Maximum number of threads of a participant that close descriptors of other users. Each user has
+/// one thread; beyond this number, several users share one.
 pub const MAX_BLOCKING_THREADS: usize = 32;
 /// Maximum number of descriptors that wait to be closed or read on these threads. Beyond it, no
 /// connection is accepted.

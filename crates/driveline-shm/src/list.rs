@@ -24,10 +24,11 @@ struct Query {
     socket: Foreign,
     name: Name,
     /// Number of earlier attempts that ended with a hang-up: a participant serves a limited number
-    /// of tools at a time.
+    /// of tools at a time, and hangs up on others.
     tries: u32,
     text: Vec<u8>,
-    /// The next part is being received on a thread of the other end's user.
+    /// True while the next part is being received on another thread of this process, which serves
+    /// the other end's user (`sys::blocking_tasks`).
     elsewhere: bool,
 }
 
@@ -46,8 +47,8 @@ pub struct Survey {
     /// Processes of this user or root that exist and have not answered in time: stopped, or far too
     /// busy. 0 stands for a process whose id is not known, such as one of another PID namespace.
     pub silent: Vec<u32>,
-    /// The same for other users, including participants that were not queried because of their
-    /// number.
+    /// The same for other users, including participants that were not queried because there are too
+    /// many.
     pub silent_others: Vec<u32>,
 }
 
@@ -79,7 +80,7 @@ pub fn remove_dead(domain_dir: &Path) -> Result<usize, ListError> {
 }
 
 /// As [`list`], and also returns the participants that have not answered. Takes all of `timeout` if
-/// one is stopped.
+/// a participant is stopped.
 ///
 /// # Errors
 /// If the directory cannot be read.

@@ -294,7 +294,8 @@ impl Drop for Inner {
         }
         if let Some(running) = lock(&self.running).take() {
             running.commands.send(Command::Stop);
-            // The thread waits only for its descriptors. A panic in it has been reported already.
+            // The thread sleeps only in `epoll`, and the command wakes it. A panic in it has been
+            // reported already.
             let _ = running.thread.join();
         }
     }

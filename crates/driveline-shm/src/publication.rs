@@ -27,7 +27,8 @@ use std::sync::{Arc, Mutex};
 
 /// Readers of one user. (A user that the user namespace does not map has a group for each match.)
 /// They share a wake word in separate memory, because a process that can read a word can also
-/// disturb its sleepers. The group lives as long as one of its matches.
+/// disturb its sleepers: it can move them to another word (`FUTEX_REQUEUE`). The group lives as
+/// long as one of its matches.
 #[derive(Debug)]
 pub(crate) struct Group {
     user: User,
@@ -193,7 +194,7 @@ pub(crate) struct Publication {
     pub(crate) slot_sequences: Box<[AtomicU64]>,
     pub(crate) counters: Counters,
     pub(crate) events: EventQueue<PublisherEvent>,
-    /// Waits for reliable subscriptions.
+    /// Counter of the waits for reliable subscriptions.
     pub(crate) blocking: Arc<BlockingMeter>,
     /// Counter of missed deadlines, if the publisher offers a deadline.
     pub(crate) deadline: Option<Arc<DeadlineMeter>>,

@@ -38,8 +38,8 @@ pub struct Publisher {
     pub(crate) matches: Scans<Vec<Arc<PubMatch>>>,
     pub(crate) wait_list: WaitList,
     loaned: u32,
-    /// Reference of the last published loan, reused by the next one. Dropping and cloning it would
-    /// cost two locked instructions.
+    /// The last published loan's reference to `shared`, reused by the next loan. Dropping it and
+    /// cloning another would cost two locked instructions.
     spare: Option<Arc<Publication>>,
     /// Keeps the control thread running; notifies it when the publisher is dropped.
     _endpoint: Endpoint,
@@ -218,7 +218,8 @@ impl Publisher {
         let publish_time = header.publish_time;
         header.payload_len = loan.len() as u64;
         header.checksum = self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload()));
-        // A publisher that withdraws samples makes its pass before the next loan.
+        // A publisher that withdraws samples frees slots before the next loan, so publishing needs
+        // no pass for that.
         self.slots.set_weight(if self.withdraws(loan.len()) {
             0
         } else {
@@ -263,7 +264,7 @@ impl Publisher {
         }
         let newest = self.slots.sequence();
         let scan = self.matches.enter();
-        // For the list, see epoch::Scans::enter.
+        // The fence that epoch::Scans::enter requires before the list is loaded.
         cursor::settle();
         let begun = scan
             .load()
@@ -337,8 +338,8 @@ impl Publisher {
         }
     }
 
-    /// Notes that a sample has reached all its readers inside the process. It counts for deadline
-    /// and liveliness, and as published.
+    /// Notes that a sample was passed by pointer inside the process and not written into the
+    /// segment. It counts for deadline and liveliness, and as published.
     pub fn has_passed_by(&mut self, publish_time: MonotonicNs) {
         if self.shared.segment.map.is_here() {
             // Relaxed: only a figure for people.

@@ -23,7 +23,7 @@ pub(crate) fn try_lock<T>(m: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// A bounded queue; the oldest events are dropped.
+/// A bounded queue. If it is full, a new event displaces the oldest one.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
     waiting: Mutex<(VecDeque<T>, u64)>,

@@ -2,10 +2,11 @@
 //! Wakes an executor when a held sample is released, if a take failed before because too many
 //! samples were held.
 //!
-//! As in the gate of a callback group, each side writes one word and then reads the other's. The
-//! consumer announces that it is starved and checks again; the releasing thread frees a place and
-//! checks for a starved consumer. A full fence between the two steps on both sides ensures that at
-//! least one sees the other. Readers without a kicker pay one load.
+//! As in the gate of a callback group (crate `driveline`, `executor/gate.rs`), each side writes one
+//! word and then reads the other's. The consumer announces that it is starved and checks again; the
+//! releasing thread frees a place and checks for a starved consumer. A full fence between the two
+//! steps on both sides ensures that at least one sees the other. Readers without a kicker pay one
+//! load.
 
 use crate::kick::Kicker;
 use crate::queue::lock;

@@ -44,8 +44,8 @@ impl Publisher {
         cursor::begin_waiting(publication.segment.waiting());
         loop {
             let kick = publication.kick.load(Acquire);
-            // `first_lagging` has a fence between `waiting` and the cursors; the subscription does
-            // the reverse.
+            // `first_lagging` has a fence between storing `waiting` and reading the cursors; the
+            // subscription has one between storing its cursor and reading `waiting`.
             let Some((lagging, cursor)) =
                 first_lagging(&self.matches.enter(), &publication, needed, published)
             else {
@@ -82,7 +82,8 @@ fn first_lagging(
     needed: u64,
     published: u64,
 ) -> Option<(Arc<PubMatch>, u32)> {
-    // For the list (see epoch::Scans::enter), and for `waiting` before the cursors.
+    // The fence has two uses: epoch::Scans::enter requires it before the list is loaded, and it
+    // orders the store of `waiting` before the reading of the cursors.
     cursor::settle();
     scan.load().iter().find_map(|m| match look(m, publication, needed, published) {
         Position::Fine => None,
@@ -133,7 +134,9 @@ fn look(m: &PubMatch, publication: &Publication, needed: u64, published: u64) ->
     if believed >= published {
         m.given_up.store(false, Relaxed);
     }
-    // Otherwise the publisher would wait for a very slow subscription at every second publish.
+    // `given_up` ends only when the subscription has read everything. If it ended as soon as the
+    // subscription had read up to `needed`, the publisher would wait for a very slow subscription
+    // at every second publish.
     if believed >= needed || m.given_up.load(Relaxed) {
         return Position::Fine;
     }

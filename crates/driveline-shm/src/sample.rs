@@ -28,8 +28,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes over a pin: `cell` pins `slot`, was validated, and has an open entry in the table with
-    /// one handle.
+    /// Takes over a pin: `cell` pins `slot`, the sample was validated, and the cell has an open
+    /// entry with one handle in the edge's `HeldSamples`.
     pub(crate) fn pinned(edge: Arc<Edge>, cell: usize, slot: usize, written: u64) -> Self {
         let offset = edge.segment.payload_at(slot);
         Self { edge, cell, offset, len: 0, missed: 0, written }
@@ -77,8 +77,9 @@ impl Sample {
         self.missed
     }
 
-    /// Returns the number of this sample among the samples that its publisher has written here,
-    /// from 1, without gaps. The header's sequence is greater if some samples passed as pointers.
+    /// Returns the number of this sample among the samples that its publisher has written into its
+    /// segment, from 1, without gaps. The header's sequence is greater if some samples passed as
+    /// pointers.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written

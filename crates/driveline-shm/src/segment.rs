@@ -123,7 +123,8 @@ impl Segment {
         self.map.word(AFAR_PUBLISHER_AT)
     }
 
-    /// Number of its last sample before the ones that count here, plus one; 0: unknown.
+    /// Number of that publisher's last sample before the first one that counts here, plus one; 0:
+    /// unknown.
     pub(crate) fn afar_before(&self) -> &AtomicU64 {
         self.map.word(AFAR_BEFORE_AT)
     }

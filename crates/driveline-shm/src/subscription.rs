@@ -335,7 +335,8 @@ impl Subscription {
         let passed = sequence - next;
         let pending = edge.progress.missed_pending.load(Relaxed);
         let remote = sample.header().remote;
-        // Its publisher may have been read before, through another gateway process.
+        // Samples of the same remote publisher may have been read before, through another gateway
+        // process.
         let again = remote.filter(|r| r.publisher != 0 && edge.is_new_from_afar()).and_then(|r| {
             let (missing, left) = self.inlet.missing_from_afar(
                 edge,
@@ -361,8 +362,8 @@ impl Subscription {
         Ok(Attempt::Taken(sample))
     }
 
-    /// Counts samples as missed after the newest of several publishers was taken: the unread
-    /// samples of the others are older.
+    /// Counts unread samples of the other publishers as missed, if they are older than the sample
+    /// that was taken from edge number `taken`.
     fn skip_older(&self, taken: usize, published: MonotonicNs) {
         use crate::protocol::sleep::Sleeper as _;
         if published > MonotonicNs::now() {

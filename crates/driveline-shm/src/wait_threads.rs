@@ -26,7 +26,7 @@ struct Shared {
     waiter: Arc<KickWord>,
     /// Changes when the helper must check everything again.
     turn: AtomicU32,
-    /// It has reported data and rests.
+    /// True from the helper's report of data until the waiting thread resumes it.
     rests: AtomicBool,
     stop: AtomicBool,
     stopped: AtomicBool,

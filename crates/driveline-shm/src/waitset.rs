@@ -262,7 +262,8 @@ impl WaitSet {
         let words: usize = self.entries.iter().map(|e| e.edges.len()).sum();
         let direct = words == 0 || (self.backend == WaitBackend::FutexWaitv && words < MAX_WORDS);
         if direct {
-            // Helper threads of an earlier, larger set must not continue to sleep for it.
+            // Ends the helper threads from a time when the set had more publishers: they must not
+            // continue to sleep for these.
             self.wait_threads = None;
             self.sleep_here(deadline);
         } else {

@@ -99,7 +99,7 @@ fn what_another_host_publishes_while_no_gateway_is_here_counts_as_missed() {
     assert_eq!(
         late.take_next().unwrap().unwrap().missed(),
         0,
-        "of what was before it joined nothing is missing"
+        "samples from before the match do not count as missed"
     );
 }
 
@@ -181,7 +181,7 @@ fn what_another_gateway_that_is_still_there_has_brought_is_not_missing() {
     eventually(|| third.matched() == 1 && s.matched() == 2);
     bring(&mut third, &mut 0, 9, 6);
     let newest = s.take_latest().unwrap().unwrap();
-    assert_eq!((newest.header().sequence, newest.missed()), (6, 1), "5; the second one has 4 yet");
+    assert_eq!((newest.header().sequence, newest.missed()), (6, 1), "5; 4 is unread elsewhere");
     assert_eq!(missed_in_all(&s), 2, "4 was passed over");
 }
 

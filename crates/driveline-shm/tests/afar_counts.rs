@@ -165,12 +165,12 @@ fn a_subscription_that_joins_late_counts_from_its_match() {
     let mut late = subscription(&b, |c| c.qos.depth = 4);
     eventually(|| late.matched() == 1 && gateway.publisher.matched() == 2);
     gateway.bring(6);
-    assert_eq!(late.take_next().unwrap().unwrap().missed(), 1, "5");
+    assert_eq!(late.take_next().unwrap().unwrap().missed(), 1, "5 was lost");
     gateway.ended(7);
     assert_eq!(
         [&late, &first].map(|s| s.stats().lost_on_the_way),
         [2, 4],
-        "5 and 7; 2 and 3 as well"
+        "5 and 7; the first subscription also counts 2 and 3"
     );
 }
 

@@ -240,9 +240,9 @@ fn a_publisher_that_lies_about_its_times_does_not_displace_others() {
     }
     while s.take_latest().unwrap().is_some() {}
     say_at(&mut liar, u64::MAX, "lie");
-    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "lie", "alone it is read");
+    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "lie", "it is read if no other is unread");
     say(&mut honest, "honest");
-    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "honest", "and has not replaced another");
+    assert_eq!(text(&s.take_latest().unwrap().unwrap()), "honest", "still read after a lie");
     // The liar always claims to be the oldest, and always has another sample.
     say(&mut honest, "honest");
     let mut order = Vec::new();
@@ -587,7 +587,7 @@ fn reliable_waits_for_the_reader_and_not_forever() {
     for i in 40..50 {
         say(&mut p, &i.to_string());
     }
-    assert_eq!(p.stats().reliable_timeouts, 2, "one that has read everything is");
+    assert_eq!(p.stats().reliable_timeouts, 2, "a reader that has read everything is");
     s.take_next().unwrap().unwrap();
     // A reader that leaves ends the wait.
     let mut p = publisher(&a, |c| c.qos = Qos { max_blocking_ms: 3_600_000, ..reliable.clone() });
@@ -679,7 +679,7 @@ fn deadlines_count_from_the_first_sample_until_the_other_end_is_gone() {
     assert!(ended >= total.0);
     let before = early.stats().deadlines_missed;
     eventually(|| early.stats().deadlines_missed > before + 20);
-    assert_eq!(s.stats().deadlines_missed, ended, "of a publisher that is gone none is missed");
+    assert_eq!(s.stats().deadlines_missed, ended, "a publisher that is gone misses none");
 }
 
 #[test]

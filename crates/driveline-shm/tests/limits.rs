@@ -68,7 +68,7 @@ fn the_257th_publisher_of_a_topic_is_refused_at_both_ends_and_matched_when_anoth
         text.contains("node 'listener' cannot be matched") && text.contains("at most 256"),
         "{text}"
     );
-    assert_eq!((beyond.matched(), s.matched()), (0, MAX_MATCHES), "no match that carries nothing");
+    assert_eq!((beyond.matched(), s.matched()), (0, MAX_MATCHES), "both ends count no match");
     // Samples of the matched publishers are received. Those of the refused publisher are received
     // after another one has ended.
     say(&mut all[MAX_MATCHES - 1]);
@@ -98,7 +98,7 @@ fn of_300_publishers_that_are_there_already_256_are_matched_and_the_others_refus
         refused.iter().filter(|told| **told).count() == ALL - MAX_MATCHES
     });
     assert_eq!(s.matched(), MAX_MATCHES);
-    // The subscription tells a publisher of the refusal before it has its own event.
+    // The subscription notifies the publisher of the refusal before it reports its own event.
     assert_eq!(awaited(|| refusal_of_subscription(&mut s)).0, RefusalCode::Limit);
     // Each of the matched ones is received.
     all.iter_mut().for_each(say);

@@ -159,7 +159,7 @@ fn who_comes_late_gets_what_it_is_entitled_to() {
     let mut w = Scene::new(Qos::default());
     w.say(LEN, 1);
     let mut late = w.subscription(Qos::default());
-    assert!(late.take_latest().unwrap().is_none(), "volatile: what was before is not owed");
+    assert!(late.take_latest().unwrap().is_none(), "volatile: earlier samples do not come");
     w.say(LEN, 2);
     whole(&late.take_latest().unwrap().unwrap(), 2);
     assert_eq!((late.stats().missed, late.stats().corrupt_index), (0, 0));

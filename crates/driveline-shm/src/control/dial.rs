@@ -56,12 +56,15 @@ pub(super) enum DialState {
     Asked {
         socket: Foreign,
         page: Page,
+        /// Pause before the next attempt, if this one fails.
         pause: Duration,
+        /// Time at which the publisher's silence is reported. `None`: it was reported.
         complain_at: Option<MonotonicNs>,
     },
     Matched {
         edge: Arc<Edge>,
         since: MonotonicNs,
+        /// Pause before the next attempt, if the match ends within a second.
         pause: Duration,
     },
 }

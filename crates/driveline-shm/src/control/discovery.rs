@@ -77,8 +77,8 @@ impl Control {
 
     pub(super) fn receive_hints(&mut self, key: u64) {
         if !self.rescan.is_harmless() {
-            // The kernel is older, and other users can send descriptors. The kernel closes these
-            // during the receive, which may block.
+            // This kernel has no SO_PASSRIGHTS, so other users can send descriptors. The kernel
+            // closes these during the receive, which may block.
             self.set_listening(key, EventFlags::empty());
             let commands = Arc::clone(&self.commands);
             self.rescan.apart(move |rescan| {
@@ -182,7 +182,8 @@ impl Control {
     }
 }
 
-/// Receives the next hint, if there is one, with the name in it, if it is valid.
+/// Receives the next hint. Returns `None` if there is none, and `Some(None)` for a hint without a
+/// valid name.
 fn receive_name(rescan: impl AsFd) -> Option<Option<Name>> {
     let mut buffer = [0; 128];
     let len = socket::receive_hint(rescan, &mut buffer)?;

@@ -23,7 +23,7 @@ pub(crate) enum Reception {
     Said(Result<Message, WireError>, Vec<Foreign>),
 }
 
-/// Receives one message. May block unless the connection is harmless.
+/// Receives one message. May block unless [`Foreign::is_harmless`].
 pub(crate) fn receive_message(connection: &Foreign, buffer: &mut [u8]) -> Reception {
     match socket::receive(connection, buffer) {
         Ok(Received::Nothing) => Reception::Nothing,
@@ -67,7 +67,8 @@ impl Control {
         );
     }
 
-    /// Receives the message of an undecided connection, on this thread or the user's.
+    /// Receives the message of an undecided connection, on this thread or on the thread that serves
+    /// the user at the other end.
     pub(super) fn listen(&mut self, key: u64) {
         let Some(connection) = self.sources.get(&key).and_then(Source::undecided) else { return };
         if connection.is_harmless() {

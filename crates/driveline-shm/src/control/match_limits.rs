@@ -48,7 +48,7 @@ pub(super) fn admit(dials: &[Dialled], user: User) -> Admission {
         if matched >= most_matched {
             return Admission::None;
         }
-        // All dialled publishers may accept.
+        // Each dialled publisher may still accept, and would then count as matched.
         if concerned().count() - matched >= most_asked.min(most_matched - matched) {
             admission = concerned()
                 .filter(|d| d.silent)

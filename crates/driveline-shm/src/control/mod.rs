@@ -171,7 +171,7 @@ pub(crate) struct Identity {
 impl Identity {
     /// Creates the socket by which other processes find a publisher. The name is registered first:
     /// the control thread may find it in the directory before it gets the command with the
-    /// publisher.
+    /// publisher, and must recognise it as this process's own.
     pub(crate) fn listen(&self, topic: TopicId, mode: u32) -> io::Result<(GuardedFd, String)> {
         let name = Name::random(Kind::Publisher(topic.0))?;
         lock(&self.own_publishers).insert(name.text.clone());

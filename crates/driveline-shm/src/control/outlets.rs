@@ -370,7 +370,8 @@ impl Outlet {
         self.listener = listener;
     }
 
-    /// Reports once that connections cannot be accepted, until one is.
+    /// Reports that connections cannot be accepted. Reports it again only after a connection was
+    /// accepted meanwhile.
     fn say_shut(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.said_shut, true) {
             let text = format!(
@@ -406,7 +407,8 @@ impl Outlet {
             Err(text) => return no(RefusalCode::Version, format!("topic '{topic}': {text}")),
         };
         if let Some(refuse) = &hello.refuse {
-            // A HELLO contains only temporary refusals; a permanent one is sent as an answer.
+            // A HELLO may contain only a temporary refusal. Permanent refusals are sent only by
+            // publishers, as the answer to a HELLO.
             let code = if refuse.code.may_pass() { refuse.code } else { RefusalCode::Protocol };
             return no(
                 code,
@@ -488,8 +490,8 @@ impl Outlet {
         list.push(Arc::clone(&m));
         self.reclaiming |= !self.changes.replace(list);
         fault::point("join.after_entry");
-        // After the entry: from here on, the publisher respects the subscription's pins and wakes
-        // it.
+        // Determined after the entry: from here on, the publisher respects the subscription's pins
+        // and wakes it.
         let first = first_sequence(p.sequence(), &p.qos, &requested, reliable);
         let accept = Accept {
             publisher: p.id,

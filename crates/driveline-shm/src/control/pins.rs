@@ -76,7 +76,7 @@ mod tests {
     const EVIL: User = User::Known(70_001);
     const OTHER: User = User::Known(70_002);
 
-    /// Adds up the pins of a user, over all granted claims.
+    /// Claims single pins for a user until a claim is refused. Returns the number of granted pins.
     fn takes(
         granted: &mut Vec<Claim>,
         user: User,

@@ -8,7 +8,8 @@ use driveline_types::MonotonicNs;
 pub(super) struct Query {
     pub(super) socket: Foreign,
     pub(super) until: MonotonicNs,
-    /// Rest of the answer to send, if the tool has sent its request.
+    /// Answer, and the number of its bytes that are sent. `None`: the tool has not sent its request
+    /// yet.
     pub(super) answer: Option<(Vec<u8>, usize)>,
 }
 

@@ -16,7 +16,8 @@ pub fn begin_waiting(waiting: &AtomicU32) {
     waiting.store(1, Relaxed);
 }
 
-/// Fence between announcing a wait, or entering a scan, and the check.
+/// Fence between the announcement of a wait and the reading of the cursors. It is also the fence
+/// that a scan needs before it loads its list.
 #[inline]
 pub fn settle() {
     if !mutant(Mutant::NoWaitingFence) {

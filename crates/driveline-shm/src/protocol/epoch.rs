@@ -44,7 +44,7 @@ pub struct Scans<T>(Arc<Inner<T>>);
 /// Changing side; one thread at a time.
 pub struct Changes<T>(Arc<Inner<T>>);
 
-/// A value and its two sides.
+/// Returns the scanning and the changing side of a value.
 pub fn epoch<T: Send + Sync>(value: T) -> (Scans<T>, Changes<T>) {
     let inner = Arc::new(Inner {
         current: AtomicPtr::new(Box::into_raw(Box::new(value))),

@@ -12,7 +12,8 @@
 //! | [`kick`] | threads of one process | a word that ends a wait |
 //! | [`epoch`] | publishing and control thread of one process | the list of matches |
 //!
-//! Everything that a peer can write is read once and checked by the caller of the load.
+//! Each value that a peer can write is read once, and its range is checked before it is used as an
+//! index.
 
 pub mod cursor;
 pub mod epoch;
@@ -47,12 +48,14 @@ pub trait Match {
     fn pins(&self) -> &[AtomicU32];
     /// 0, or the sequence that the sleeping subscriber waits for. Written by the subscriber.
     fn armed(&self) -> &AtomicU64;
-    /// Value of `armed` that was last woken for. Private to the publishing thread.
+    /// Value of `armed` for which the publisher last woke the subscriber. Private to the publishing
+    /// thread.
     fn woken(&self) -> &AtomicU64;
-    /// Number of its trust group, below 64. No two groups in one list have the same number.
+    /// Number of its trust group (the readers of one user), below 64. No two groups in one list
+    /// have the same number.
     fn group(&self) -> usize;
-    /// Sequence up to which the subscription reads nothing any more, by its cursor or its first
-    /// sequence. At most `newest`; 0 while unknown.
+    /// Sequence up to which the subscription reads no more samples: its cursor, or its first
+    /// sequence − 1 if that is greater. At most `newest`; 0 while unknown.
     fn position(&self, newest: u64) -> u64;
 }
 

@@ -3,9 +3,10 @@
 //!
 //! The waiter announces the sequence that it waits for (`armed`), fences, and checks again. The
 //! publisher publishes, fences, and reads `armed`. One of the two sees the other. The kernel
-//! compares the wake word, which was loaded before arming; the publisher changes it after it has
-//! seen the arming. So a waiter whose arming the publisher has seen is either asleep and is woken,
-//! or finds the word changed and does not sleep. For other waiters the word need not change.
+//! compares the wake word with the value that the waiter loaded before arming; the publisher
+//! changes the word after it has seen the arming. So a waiter whose arming the publisher has seen
+//! is either asleep and is woken, or finds the word changed and does not sleep. For other waiters
+//! the word need not change.
 
 use super::{Match, Segment, reader};
 use crate::fault;
@@ -53,7 +54,7 @@ pub fn settle() {
     fault::point("wait.before_sleep");
 }
 
-/// Last step, asleep or not.
+/// Last step, whether the waiter has slept or not.
 pub fn disarm<S: Sleeper>(sleeper: &S) {
     fault::point("wait.after_sleep");
     sleeper.armed().store(0, Release);

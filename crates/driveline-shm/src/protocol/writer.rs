@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The publishing thread's side: states of slots, and the passes that free them.
+//! The publishing thread's side: states of slots, and the passes that free them. A *pass* reads all
+//! pin cells and frees the retired slots that no cell pins.
 //!
 //! A slot is, in this order: free → loaned → published → retired → free. Only the publishing thread
 //! moves it (a loan that is dropped elsewhere comes back through a bitmap that this thread

@@ -74,7 +74,7 @@ impl BlockingTasks {
                 .then(|| user.uid() as usize % MAX_BLOCKING_THREADS)
         });
         if let Some((_, thread)) = index.and_then(|i| threads.get(i)) {
-            // It ends only with `self`.
+            // Cannot fail: the thread ends only with `self`.
             let _ = thread.send(task);
             return;
         }
@@ -204,7 +204,8 @@ impl Drop for Foreign {
             let _ = epoll::delete(&self.blocking_tasks.epoll, &self.fd);
         }
         // Replaces the descriptor by one that outlives this value. With a second reference instead,
-        // thread timing would decide which of the two references is dropped last.
+        // thread timing would decide which of the two references is dropped last, and so which
+        // thread closes the descriptor.
         let fd = std::mem::replace(&mut self.fd, Arc::clone(&self.blocking_tasks.epoll));
         self.blocking_tasks.run(self.user, move || drop(fd));
     }

@@ -105,8 +105,8 @@ impl Directory {
                      DRIVELINE_DOMAIN_DIR",
             });
         }
-        // In a directory where every user may create names, check first that the parent is this
-        // user's own.
+        // Every user may create names in /dev/shm, so check first that the parent is this user's
+        // own.
         open(&parent, Some(user.uid()))?;
         open(path, Some(user.uid()))
     }
@@ -174,7 +174,8 @@ impl Directory {
         self.shared
     }
 
-    /// A path to an entry that always fits into a socket address and cannot be diverted.
+    /// Path to an entry through the open descriptor. It always fits into a socket address, and
+    /// leads to this directory even if another one has taken its place.
     pub(crate) fn entry(&self, name: &str) -> String {
         format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
     }
@@ -235,8 +236,9 @@ impl Directory {
     /// owner knows the right mode.
     pub(crate) fn reopen(&self) -> Result<(), String> {
         let new = if self.shared {
-            // `open` could create the directory. A check of the path before would not prevent that:
-            // the path still exists for a moment when the last link of the old directory is gone.
+            // `open` could create the directory. A check before that the path exists would not
+            // prevent that: the path of a removed directory still exists for a moment after its
+            // link count is 0.
             Self::open_at(&self.path, None).map_err(|e| match e {
                 OpenError::Directory { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                     "it was made for several users, so make it again with its mode".into()

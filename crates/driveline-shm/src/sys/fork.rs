@@ -16,7 +16,8 @@ use std::sync::atomic::{
 };
 
 static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
-/// Copied by fork, unlike the page: the child continues the parent's numbers.
+/// Copied by fork, unlike the page. So the child's next number differs from all numbers of its
+/// parent before the fork.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 fn page() -> Option<&'static AtomicU32> {
@@ -89,7 +90,8 @@ struct Listed {
     len: AtomicUsize,
 }
 
-/// Mappings beyond the capacity are absent in a child, where a reference into them ends the child.
+/// Mappings beyond the capacity are absent in a child: a read through a reference into one ends the
+/// child (SIGSEGV).
 static MAPPINGS: [Listed; LISTED] =
     [const { Listed { start: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; LISTED];
 static MAPPING_HINT: AtomicUsize = AtomicUsize::new(0);

@@ -47,7 +47,7 @@ pub(crate) fn wait(word: &AtomicU32, scope: Scope, expected: u32, deadline: Opti
         futex::wait_bitset(word, flags(scope), expected, at.as_ref(), std::num::NonZeroU32::MAX);
 }
 
-/// One word of a [`wait_any`].
+/// One word for [`WaitList::wait_any`].
 #[derive(Clone, Copy)]
 pub(crate) struct Word<'a> {
     pub(crate) word: &'a AtomicU32,

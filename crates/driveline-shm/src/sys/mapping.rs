@@ -209,8 +209,8 @@ impl Mapping {
         // The pointer is not dereferenced, so it need not be checked.
         let p = self.start.as_ptr().wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: as for `prefetch`; processors that do not know the instruction take it for none.
-        // The intrinsic becomes an ordinary prefetch unless the whole program is compiled for newer
+        // SAFETY: as for `prefetch`; processors without the instruction execute it as a no-op. The
+        // intrinsic becomes an ordinary prefetch unless the whole program is compiled for newer
         // processors.
         unsafe {
             std::arch::asm!(

@@ -12,8 +12,8 @@ use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::AsFd;
 
-/// No process can shrink it (SIGBUS), grow it, punch holes, write to it by descriptor, map it
-/// writable again, or unseal it.
+/// With these seals, no process can shrink the memory (readers would get SIGBUS), grow it, punch
+/// holes, write to it by descriptor, map it writable again, or remove the seals.
 const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
@@ -53,8 +53,9 @@ fn bad(text: String) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
-/// Only a memfd can have these seals, so a page fault cannot block. (The kernel creates tmpfs files
-/// with `F_SEAL_SEAL`, so no other seal can be added to them.)
+/// Only a memfd can have these seals. So a page fault cannot block, as it could for a file whose
+/// pages another process provides (FUSE). (The kernel creates tmpfs files with `F_SEAL_SEAL`, so no
+/// other seal can be added to them.)
 fn check_seals(fd: impl AsFd) -> io::Result<()> {
     let seals = fcntl_get_seals(fd)?;
     if seals.contains(SEALS) {
@@ -70,8 +71,8 @@ fn check_size(fd: impl AsFd, len: usize) -> io::Result<()> {
     if u64::try_from(size).ok() != Some(len as u64) {
         return bad(format!("the memory has {size} bytes instead of {len}"));
     }
-    // The first reader of a hole would fill it at its own cost. Holes cannot appear later: the
-    // seals forbid it.
+    // The first reader of a hole would fill it, with memory that counts as the reader's. Holes
+    // cannot appear later: the seals forbid it.
     let reserved = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
     if reserved < len as u64 {
         return bad(format!("only {reserved} of the memory's {len} bytes are reserved"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory that may still be reserved, and the place of the limit.
 //!
-//! The kernel answers a reservation beyond a memory cgroup with SIGKILL, not with an error, so the
-//! limits are read first.
+//! The kernel answers a reservation beyond the limit of a memory cgroup with SIGKILL, not with an
+//! error, so the limits are read first.
 
 use std::fs;
 use std::path::{Path, PathBuf};

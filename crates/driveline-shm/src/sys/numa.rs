@@ -13,7 +13,7 @@ const BATCH: usize = 512;
 const PAGES_ASKED: u64 = 4096;
 /// Nodes that a mask of the kernel can name.
 const NODE_BITS: usize = 1024;
-/// `MPOL_PREFERRED`: from this node, and from others when it has no memory.
+/// `MPOL_PREFERRED`: memory comes from the given node, and from others when that node has none.
 const PREFERRED: libc::c_ulong = 1;
 
 /// NUMA nodes of the pages of this process's segments.

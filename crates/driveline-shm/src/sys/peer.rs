@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
 
-/// Overflow user of the kernel for users without a name in this user namespace, unless `/proc` has
-/// another.
+/// Number that the kernel shows for each user that this user namespace does not map (called a user
+/// without a name here), unless `/proc` has another.
 const USUAL_OVERFLOW_UID: u32 = 65_534;
 /// Number of user ids: all 32-bit numbers except the last.
 const ALL_USERS: u64 = u32::MAX as u64;
@@ -24,7 +24,8 @@ pub(crate) enum User {
 }
 
 impl User {
-    /// Sender of datagrams without credentials.
+    /// User at the other end of a socket for which the kernel reports none, such as the sender of a
+    /// datagram.
     pub(crate) const UNKNOWN: Self = Self::Nameless(u32::MAX);
 
     /// Returns the user for a number from the kernel.
@@ -48,7 +49,7 @@ impl User {
         }
     }
 
-    /// Returns the remedy that permits this user's endpoint at one of this process.
+    /// Returns the remedy after an endpoint of this process has refused an endpoint of this user.
     pub(crate) fn remedy(self) -> String {
         match (self, Self::own()) {
             (Self::Known(uid), Self::Known(own)) => format!(
@@ -170,8 +171,8 @@ mod tests {
     fn only_a_complete_user_map_is_trusted() {
         assert!(names_everybody("         0          0 4294967295\n"));
         assert!(names_everybody("0 1 1\n1 0 1\n2 2 4294967293\n"));
-        // The second is the map of a usual container: its 65534 is one user, and stands for all
-        // unmapped users as well.
+        // "0 100000 65536" is the map of a usual container: it maps 65534 to one user, but this
+        // number stands for all unmapped users as well.
         for partial in
             ["", "0 1000 1\n", "0 100000 65536\n", "0 0 4294967294\n", "0 0\n", "0 0 x\n"]
         {

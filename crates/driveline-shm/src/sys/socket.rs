@@ -75,8 +75,8 @@ fn publish_name(
 ) -> io::Result<GuardedFd> {
     let socket = new(kind)?;
     if !matches!(name.kind, Kind::Publisher(_)) {
-        // Only HELLO has descriptors, and only publishers receive it. Connections inherit the
-        // setting.
+        // Of the messages that arrive at sockets in the directory, only HELLO has descriptors, and
+        // only publishers receive HELLO. Connections inherit the setting.
         take_descriptors(&socket, false);
     }
     let temporary = Name::random(Kind::Temporary)?;
@@ -238,8 +238,8 @@ pub(crate) enum Received {
     Shortage,
 }
 
-/// Receives one message into `buffer`. May block unless the connection is harmless: the kernel
-/// closes the descriptors that there is no room for.
+/// Receives one message into `buffer`. May block unless [`Foreign::is_harmless`]: the kernel closes
+/// descriptors for which there is no room, and closing can block.
 pub(crate) fn receive(socket: &Foreign, buffer: &mut [u8]) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

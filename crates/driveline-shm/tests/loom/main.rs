@@ -387,7 +387,7 @@ fn reclaim() {
             scan.load().0.with(|_| ());
         }
         let mut changes = control.join().unwrap();
-        assert!(changes.reclaim(), "nothing is scanned any more");
+        assert!(changes.reclaim(), "no scan runs, so nothing is left");
         // Both sides are dropped before the cells, as in the product.
         drop((scans, changes));
         drop(cells);

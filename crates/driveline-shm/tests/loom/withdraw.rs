@@ -83,17 +83,17 @@ fn withdraw_one() {
 
 #[test]
 fn what_one_has_read_is_filled_again_and_nothing_unread_is_lost() {
-    assert!(withdraw(2, 2, 1, 3), "the slot was never filled again at once");
+    assert!(withdraw(2, 2, 1, 3), "no slot was used for two samples in a row");
 }
 
 #[test]
 fn what_two_have_read_is_filled_again_and_nothing_unread_is_lost() {
-    assert!(withdraw(2, 1, 2, 2), "the slot was never filled again at once");
+    assert!(withdraw(2, 1, 2, 2), "no slot was used for two samples in a row");
 }
 
 #[test]
 fn slots_go_round_and_no_sample_is_torn() {
-    assert!(withdraw(4, 3, 1, 3), "the slot was never filled again at once");
+    assert!(withdraw(4, 3, 1, 3), "no slot was used for two samples in a row");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn leave() {
         });
         slots.withdraw(&g, &mut scans);
         let mut changes = control.join().unwrap();
-        assert!(changes.reclaim(), "nothing is scanned any more");
+        assert!(changes.reclaim(), "no scan runs, so nothing is left");
         // Both sides are dropped before the cell, as in the product.
         drop((scans, changes));
         drop(cell);

@@ -60,7 +60,7 @@ fn is_step(name: &str) -> bool {
     })
 }
 
-/// Names in code marks in the rows of tables.
+/// Names in code marks in the first cells of table rows.
 fn documented_steps(text: &str) -> BTreeSet<String> {
     let rows = text.lines().filter(|l| l.trim_start().starts_with('|'));
     let first_cells = rows.filter_map(|l| l.trim_start().trim_start_matches('|').split('|').next());

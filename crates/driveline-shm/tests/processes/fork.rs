@@ -54,7 +54,7 @@ impl All {
         set.attach(&slept).unwrap();
         // The control thread answers after it has woken the threads that wait for a match.
         assert_eq!(list(domain, PATIENCE / 2).unwrap().len(), 1);
-        // time: until no wake-up remains; a later one would be taken here as well
+        // time: takes the wake-ups that are left; the first wait without one ends the loop
         while set.wait(Some(MonotonicNs::now() + Duration::from_millis(1)), Duration::ZERO)
             != Wake::TimedOut
         {}

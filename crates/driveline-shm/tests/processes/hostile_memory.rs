@@ -274,7 +274,7 @@ fn one_take_reads_few_damaged_payloads() {
     assert_eq!(v.ask("take s"), "none");
     let stats: driveline_shm::TransportStats = serde_json::from_str(&v.ask("stats s")).unwrap();
     assert_eq!(stats.corrupt_checksum, 4, "{stats:?}");
-    assert_eq!(v.ask("take s"), "1 0", "what is good comes with the next");
+    assert_eq!(v.ask("take s"), "1 0", "the next take finds the honest one");
 }
 
 /// A publisher that promised checksums at the match leaves them out: no such sample is delivered,

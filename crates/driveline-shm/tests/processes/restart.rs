@@ -37,7 +37,7 @@ fn a_publisher_that_is_restarted_is_taken_up_by_the_same_reader() {
         end(w, round);
         r.until("matched s", |t| t == "0");
         if round == 3 {
-            eventually("what is gone is let go", || r.mappings() == 0);
+            eventually("the memory of the dead is let go", || r.mappings() == 0);
             usual = (r.descriptors(), r.mappings());
         }
     }

@@ -44,7 +44,7 @@ pub(crate) struct Follower {
     pub(crate) set: WaitSet,
     pub(crate) progress: Arc<Progress>,
     pub(crate) next: bool,
-    /// Copies go here, if they are wanted.
+    /// Memory for copies. Empty: samples are read in place.
     pub(crate) buffer: Vec<u8>,
     pub(crate) hold: usize,
     pub(crate) stall: Duration,

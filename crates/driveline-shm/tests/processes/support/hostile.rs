@@ -382,7 +382,7 @@ pub(crate) fn wrong_memory(len: usize) -> Vec<(&'static str, OwnedFd)> {
         ("no seals", sealed(SealFlags::empty())),
         ("it may shrink", sealed(SEALS.difference(SealFlags::SHRINK))),
         ("it may be written", sealed(SEALS.difference(SealFlags::FUTURE_WRITE))),
-        ("it may be unsealed no more, but that is all", sealed(SealFlags::SEAL)),
+        ("no seal but F_SEAL_SEAL", sealed(SealFlags::SEAL)),
         ("too short", Area::new(len / 2).fd.try_clone().unwrap()),
         ("too long", Area::new(len + PAGE).fd.try_clone().unwrap()),
         ("a pipe", reader),

@@ -73,7 +73,7 @@ enum Job {
 
 /// State of a peer.
 struct Machine {
-    /// Empty for the default.
+    /// Domain directory; empty for the default one.
     domain: PathBuf,
     participant: Option<Participant>,
     publishers: HashMap<String, Publisher>,
@@ -473,7 +473,8 @@ impl Machine {
         Ok(String::new())
     }
 
-    /// Answers the first connection with such descriptors, and accepts the later ones.
+    /// Answers the first connection with descriptors whose close takes minutes. Accepts later
+    /// connections without an answer.
     fn hang_each_connection(&mut self, listener: super::hostile::Listener) -> Answer {
         let mut fds: Vec<_> = (0..5).map(|_| self.hanging()).collect();
         std::thread::spawn(move || {
@@ -557,8 +558,8 @@ fn become_user(id: u32, groups: &[libc::gid_t]) -> Answer {
     if !ok {
         return Err(std::io::Error::last_os_error().to_string());
     }
-    // After the change of user, /proc/self belongs to root. In a program that this user starts, it
-    // belongs to the user.
+    // After the change of user, /proc/self belongs to root. This call gives it to the user, as in a
+    // program that the user has started.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
         .map_err(|e| e.to_string())?;
     Ok(String::new())
