@@ -168,8 +168,9 @@ impl Edge {
         (said != 0).then_some(said)
     }
 
-    /// Returns the number of missing samples that do not count: those before the last taken sample,
-    /// else those before the match, else those before the first sample that counts on this host.
+    /// Returns the part of `missing` that is not counted from now on. It is the number of missing
+    /// samples before the last taken sample. If no sample was taken, it is the number before the
+    /// match; if that is unknown, the number before the first sample that counts on this host.
     fn base(&self, said: &AfarCount) -> Option<u64> {
         let progress = &self.progress;
         let taken = progress.lost_before.load(Relaxed).checked_sub(1);

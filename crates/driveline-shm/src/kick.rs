@@ -31,7 +31,7 @@ impl KickWord {
         self.0.take()
     }
 
-    /// Begins to wait, unless there is a kick.
+    /// Begins to wait, and returns true, unless there is a kick.
     pub(crate) fn begin(&self) -> bool {
         self.0.begin()
     }

@@ -57,7 +57,7 @@ pub const HANDSHAKE_MS: u64 = 2_000;
 pub const MAX_MESSAGE_LEN: usize = 160 * 1024;
 /// Maximum length of the free-form description of a participant, in bytes.
 pub const MAX_DESCRIPTION_LEN: usize = 64 * 1024;
-/// Maximum length of an answer to a listing from one participant, in bytes.
+/// Maximum length of one participant's answer to a request for a listing, in bytes.
 pub const MAX_LISTING_LEN: usize = 8 * 1024 * 1024;
 /// Maximum number of participants of other users that one listing queries.
 pub const MAX_FOREIGN_LISTED: usize = 256;
@@ -65,9 +65,9 @@ pub const MAX_FOREIGN_LISTED: usize = 256;
 pub const MAX_EVENTS: usize = 256;
 /// Maximum number of directory entries read in one scan.
 pub const MAX_DIRECTORY_ENTRIES: usize = 65_536;
-/// Maximum number of simultaneous connections for listings of one user.
+/// Maximum number of simultaneous connections of one user that request listings.
 pub const MAX_INFO_CONNECTIONS_PER_USER: usize = 4;
-/// Maximum number of simultaneous connections for listings of all users but the participant's own.
+/// The same for all users together, without the participant's own user.
 pub const MAX_INFO_CONNECTIONS: usize = 16;
 /// Maximum number of threads of a participant that close descriptors of other users. Each user has
 /// one thread; beyond this number, several users share one.

@@ -35,7 +35,7 @@ impl Sample {
         Self { edge, cell, offset, len: 0, missed: 0, written }
     }
 
-    /// The header's payload length, once it was checked against the slot's.
+    /// Sets the length of the payload: the header's, after a check against the slot's length.
     pub(crate) fn set_len(&mut self, len: usize) {
         self.len = len;
     }

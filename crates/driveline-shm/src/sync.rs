@@ -77,7 +77,8 @@ pub enum Mutant {
     EndForgetsKick,
     /// A handle to a held sample is dropped Relaxed.
     RelaxedHandleDrop,
-    /// The thread that drops the last handle does not see the writes before the other drops.
+    /// The thread that drops the last handle checks that with a Relaxed load, so reads through
+    /// other handles may come after the release of the pin.
     RelaxedLastHandle,
 }
 

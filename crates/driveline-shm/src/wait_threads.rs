@@ -100,9 +100,9 @@ impl Drop for WaitThreads {
             futex::wake(&shared.turn, Scope::Private, 1);
         }
         for (shared, thread) in &mut self.list {
-            // A helper that sleeps on one word detects its turn only when that word is woken. This
-            // also wakes other sleepers on it, which check and sleep again. Helpers end rarely:
-            // when publishers join or leave.
+            // A helper with a single publisher sleeps only on that publisher's wake word, not on
+            // `turn`, so the word is woken here. This also wakes other sleepers on it, which check
+            // and sleep again. Helpers end rarely: when publishers join or leave.
             while thread.is_some() && !shared.stopped.load(Acquire) {
                 if let [(edge, _)] = shared.charges.as_slice() {
                     futex::wake(edge.word(), Scope::Shared, i32::MAX as u32);

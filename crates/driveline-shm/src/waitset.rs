@@ -27,8 +27,8 @@ pub enum WaitBackend {
     /// `futex_waitv` (Linux 5.16 and newer), on the waiting thread itself for up to 127 publishers;
     /// beyond that, one helper thread for each 126.
     FutexWaitv,
-    /// One helper thread per publisher. Works on every kernel; each costs a thread and a second
-    /// wake-up.
+    /// One helper thread per publisher. Works on every kernel, but costs two wake-ups: of the
+    /// helper and of the waiting thread.
     Threads,
 }
 

@@ -94,8 +94,8 @@ pub(crate) struct Accept {
     /// Version of the protocol for this match.
     #[serde(default = "first_version")]
     pub(crate) version: u16,
-    /// True if the publisher reads the subscriber's sleep in a separate cache line. Only if HELLO
-    /// has it.
+    /// True if the publisher reads the subscriber's sleep in a separate cache line. True only if it
+    /// is true in HELLO as well.
     #[serde(default)]
     pub(crate) armed_apart: bool,
 }

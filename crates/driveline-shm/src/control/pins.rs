@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Distributes a publisher's pins among users. All other users together get at most half of the
 //! pins, rounded up; the rest stays for the publisher's own user and root. On a topic open to
-//! anyone, one other user gets at most a quarter, rounded up. One of the two pins for tools also
-//! stays.
+//! anyone, one other user gets at most a quarter, rounded up. Of the two pins for tools, all other
+//! users together get at most one.
 
 use crate::config::Access;
 use crate::limits::OBSERVER_PINS;

@@ -60,8 +60,8 @@ impl Kick {
             && self.0.compare_exchange(KICKED, IDLE, Acquire, Relaxed).is_ok()
     }
 
-    /// Begins to wait, unless there is a kick. After that, the waiter can sleep on the word while
-    /// it is [`WAITING`].
+    /// Begins to wait, and returns true, unless there is a kick. After that, the waiter can sleep
+    /// on the word while it is [`WAITING`].
     pub fn begin(&self) -> bool {
         self.0.compare_exchange(IDLE, WAITING, AcqRel, Relaxed).is_ok()
     }

@@ -180,8 +180,8 @@ impl Directory {
         format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
     }
 
-    /// Returns the sockets with names of Driveline's own form. Reads at most
-    /// [`MAX_DIRECTORY_ENTRIES`] entries and ignores all other kinds.
+    /// Returns the sockets with names of Driveline's own form, among the first
+    /// [`MAX_DIRECTORY_ENTRIES`] entries of the directory.
     pub(crate) fn names(&self) -> io::Result<Names> {
         let mut names = Vec::new();
         for (read, entry) in Dir::read_from(&self.fd)?.enumerate() {

@@ -192,7 +192,8 @@ pub(crate) fn accept(
     }
 }
 
-/// Call before closing a listener: ends it and its connections not yet accepted.
+/// Ends a listener and its connections that are not accepted yet. Call it before the listener is
+/// closed.
 pub(crate) fn turn_away(listener: impl AsFd, blocking_tasks: &Arc<BlockingTasks>) {
     let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
     for _ in 0..2 * BACKLOG {
