@@ -20,14 +20,15 @@
 //! # let _ = (WheelSpeeds { source_time_ns: 0, speed_m_s: [0.0; 4] }, Blob { source_time_ns: 0 });
 //! ```
 //!
-//! Types of fields that are no integers, floats, arrays of these or plain structs are refused,
+//! Types of fields that are no integers, floats, arrays of these or plain structs are refused:
 //!
 //! ```compile_fail,E0277
 //! #[repr(u32)] #[derive(Clone, Copy)] enum Gear { Park }
 //! #[driveline_derive::plain_type(name = "demo/T")] struct T { gear: Gear }
 //! ```
 //!
-//! plain structs with a trailing array cannot be fields or elements of one,
+//! A plain struct can be a field, or the element of a trailing array, only if it has no trailing
+//! array itself:
 //!
 //! ```
 //! #[driveline_derive::plain_type(name = "demo/Blob")] struct Blob { id: u32 }
@@ -42,7 +43,7 @@
 //! #[driveline_derive::plain_type(name = "demo/T", tail(blobs: Blob))] struct T { blob: u32 }
 //! ```
 //!
-//! and so is padding between fields and at the end,
+//! Padding between fields and at the end is refused. An explicit field can fill the gap:
 //!
 //! ```
 //! #[driveline_derive::plain_type(name = "demo/T")]
@@ -55,7 +56,8 @@
 //! #[driveline_derive::plain_type(name = "demo/T")] struct T { speed_m_s: f64, id: u32 }
 //! ```
 //!
-//! as are more than 256 fields and empty arrays.
+//! More than 256 fields are refused, and so are empty arrays. In an array of structs, each field of
+//! each element counts, so 128 points of two fields are just permitted:
 //!
 //! ```
 //! #[driveline_derive::plain_type(name = "demo/Point")] struct Point { x: f32, y: f32 }

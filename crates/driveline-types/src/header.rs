@@ -218,9 +218,10 @@ impl Lineage {
                 Arrival::Triggered => o.communication_ns = o.communication_ns.wrapping_add(waited),
                 Arrival::Read if waited >= 0 => o.idle_ns = o.idle_ns.wrapping_add(waited),
                 Arrival::Read => {
-                    // It was published after this callback began. Only the time since then was
-                    // spent computing on it, and it was in flight during none of the conversions so
-                    // far.
+                    // It was published after this callback began. `stamp` will add the whole time
+                    // of the callback, with all its conversions as communication. The time before
+                    // this publication, and the conversions until now, are subtracted here: they
+                    // are no part of this sample's age.
                     o.computation_ns =
                         o.computation_ns.wrapping_add(waited).wrapping_add(converted);
                     o.communication_ns = o.communication_ns.wrapping_sub(converted);

@@ -127,7 +127,7 @@ fn the_worst_clock_is_inherited_and_how_a_sample_came_here_is_not() {
     let mut h = published(&l, 7, None, 130, 1);
     assert_eq!((h.clock_error_ns, h.remote), (50, None));
     Lineage::start(MonotonicNs(7)).stamp(&mut h, TopicId(3), None, 9);
-    assert_eq!(h.clock_error_ns, 0, "of the sample that was published before");
+    assert_eq!(h.clock_error_ns, 0, "the error of the sample stamped before is not kept");
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl EndpointId {
     /// A new identity from the kernel's random source.
     ///
     /// # Errors
-    /// If the kernel has no random source, which no supported system lacks.
+    /// If the kernel has no random source. All supported systems have one.
     pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0u8; 16];
         // Requests of at most 256 bytes are never cut short or interrupted.

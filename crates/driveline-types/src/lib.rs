@@ -42,8 +42,8 @@ pub use service::ServiceName;
 pub use time::{MonotonicNs, VirtualClock, wall_offset_ns};
 pub use uncounted::Uncounted;
 
-// The derive macro names these crates through the type's own dependency, so that a user needs only
-// one.
+// Generated code refers to these crates as `driveline_types::prost` and
+// `driveline_types::zerocopy`, so that a user's crate does not have to depend on them itself.
 #[doc(hidden)]
 pub use prost;
 #[doc(hidden)]

@@ -110,7 +110,8 @@ impl VirtualClock {
         Entered { before: CURRENT.replace(Some(self.clone())), not_send: PhantomData }
     }
 
-    /// The clock that the calling thread has entered. Threads that work for it enter the same one.
+    /// The clock that the calling thread has entered. If this thread starts helper threads, they
+    /// must enter this clock, too, or else they use the kernel's clock.
     #[must_use]
     pub fn current() -> Option<Self> {
         // A thread that is ending has no clock of its own.

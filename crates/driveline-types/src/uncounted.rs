@@ -15,7 +15,7 @@ pub enum Uncounted {
     HostGone,
     /// It has ended, and its last number was not announced.
     NotAnnounced,
-    /// The gateway here gave its place to another publisher.
+    /// The gateway here has no place for more publishers, and gave this one's place to another.
     GaveWay,
     /// The gateway here has ended, and no other one carries its samples.
     GatewayGone,

@@ -12,8 +12,8 @@ use driveline_types::MonotonicNs;
 /// Conversions of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conversions {
-    /// Time to decode inputs, and the component's own reports, in nanoseconds: part of this call's
-    /// transmission.
+    /// Time to decode inputs, and times that the component reports with [`during`] or [`end`], in
+    /// nanoseconds: part of this call's transmission.
     pub own_ns: u64,
     /// Time to encode published messages, in nanoseconds. A message is encoded after its publish
     /// time, so this time is part of the next hop's transmission.

@@ -74,10 +74,11 @@ pub enum EndpointError {
         needed: u64,
         /// Bytes available.
         available: u64,
-        /// Place of the limit.
+        /// The limit as text, for example the memory cgroup that sets it.
         limit: String,
     },
-    /// Another process of this user does not end its own reservation of memory.
+    /// Another process of this user has been reserving memory for too long. Until it has finished,
+    /// the available amount is not known.
     #[error("topic '{topic}': {refusal}")]
     MemoryBusy {
         /// The topic.

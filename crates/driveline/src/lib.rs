@@ -4,9 +4,9 @@
 //!
 //! A [`Context`] joins a process to a domain. A [`Node`] is a named part of the process that
 //! creates publishers and subscriptions; an [`Executor`] runs callbacks when their [`Trigger`]
-//! fires. What a callback publishes inherits the origins of what it consumed, so every sample knows
-//! the age of the sensor data in it and where that age went. A [`Client`] sends a request to a
-//! [`Service`] and receives one response ([`service`]).
+//! fires. What a callback publishes inherits the origins of what it consumed. So every sample has
+//! the age of the sensor data in it, and the parts of that age: communication, computation and
+//! idle. A [`Client`] sends a request to a [`Service`] and receives one response ([`service`]).
 //!
 //! Not here: shared memory (`driveline-shm`), graph files (`driveline-graph`), and component
 //! loading (`driveline-runtime`).

@@ -72,7 +72,8 @@ pub struct SubscriptionOptions {
     /// See [`Qos`]; `depth` bounds how many unread samples wait for this subscription.
     pub qos: Qos,
     /// Maximum number of samples that the reader may hold at once, of all publishers together. If
-    /// `qos.strength` is set, of each publisher outside the process.
+    /// `qos.strength` is set, this maximum applies to each publisher outside the process
+    /// separately, and to all publishers inside the process together.
     pub max_held: u32,
     /// Users whose publishers are accepted at host reach.
     pub access: Access,

@@ -86,7 +86,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = MonotonicNs::real_now() + PATIENCE;
     while !condition() {
         assert!(MonotonicNs::real_now() < deadline, "not {what} within {PATIENCE:?}");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; the test fails only after 60 s
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -49,7 +49,7 @@ fn rounds(reach: Reach, rounds: u32) {
             let begun = Instant::now();
             // If the wake-up was lost, the wait finds the sample only after the time-out.
             assert!(subscription.wait(Some(PATIENCE), WaitMode::Block).unwrap());
-            assert!(begun.elapsed() < PATIENCE, "round {round}: slept over a sample");
+            assert!(begun.elapsed() < PATIENCE, "round {round}: the sample did not end the wait");
         });
     }
 }

@@ -75,7 +75,7 @@ fn what_a_publisher_lost_before_it_left_is_known_after_many_others_have_left() {
     assert_eq!(missed, 301);
 }
 
-/// MAX_EVENTS, MAX_WAITING.
+/// MAX_EVENTS of `local/topic.rs`.
 #[test]
 fn events_beyond_those_that_wait_are_counted() {
     let (node, _dir) = node();
@@ -85,7 +85,7 @@ fn events_beyond_those_that_wait_are_counted() {
     assert_eq!(std::iter::from_fn(|| s.poll_event()).count(), 64);
 }
 
-/// MAX_THREADS, MAX_INPUTS of a callback.
+/// MAX_EXECUTOR_THREADS and MAX_INPUTS of `driveline-types`.
 #[test]
 fn more_threads_or_inputs_than_an_executor_has_are_refused_with_the_bound() {
     let refused = Executor::new(ExecutorOptions { threads: 257, ..Default::default() })

@@ -75,7 +75,7 @@ fn an_executor_does_not_wait_for_a_starved_reader_of_its_counters() {
             let deadline = Instant::now() + PATIENCE;
             while publisher.matched() == 0 {
                 assert!(Instant::now() < deadline, "not matched within 60 s");
-                // time: a pause between polls; only the time-out of 60 s ends them
+                // time: a pause between polls; the test fails only after 60 s
                 std::thread::sleep(Duration::from_millis(1));
             }
             let (mut rounds, mut sent) = (0, 0);

@@ -54,7 +54,7 @@ fn until(mut condition: impl FnMut() -> bool) {
     let deadline = MonotonicNs::now() + Duration::from_secs(60);
     while !condition() {
         assert!(MonotonicNs::now() < deadline, "it did not happen within 60 s");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; the test fails only after 60 s
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -392,7 +392,8 @@ impl ProtobufDefinition {
             if let (Some(values), Some(field)) =
                 at.map_or((None, None), |i| (found.get_mut(i), definition.fields.get(i)))
             {
-                // The last value counts; pieces of a message are all printed.
+                // A field that is not repeated may occur several times. The last value counts, but
+                // occurrences of a message are pieces of one message, and all are printed.
                 if !field.repeated && !matches!(field.ty, Type::Message(_)) {
                     values.clear();
                 }

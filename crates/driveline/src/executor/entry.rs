@@ -259,14 +259,14 @@ pub(super) struct Entry {
     topics: Vec<TopicId>,
     max_age: Option<Duration>,
     input_names: Vec<String>,
-    /// Counters by input. Read without the lock: the reading thread may have a lower priority than
-    /// the executor.
+    /// Counters by input. Read without the lock of `state`: a thread that reads counters may have a
+    /// lower priority than the executor, which must not wait for it.
     counts: Vec<(TopicName, Counts)>,
     /// An input has a deadline or a lease.
     watches_silence: bool,
     /// An input does not wake the executor, and its publishers wait until its samples are taken.
     drains_by_time: bool,
-    /// Texts of events, by input.
+    /// Limits of log lines about events, by input.
     event_lines: Mutex<Vec<EventLines>>,
     /// Time of the next check even without a sample, in nanoseconds.
     deadline: AtomicU64,
@@ -694,7 +694,8 @@ impl Entry {
             return inbox.is_due().then(|| self.job(Samples::new(), None, 0));
         }
         // Not `try_lock`: the thread that has the lock may have consumed the wake-up for a sample
-        // that arrived after that thread's check.
+        // that arrived after that thread's check. If this thread gave up, too, the sample would
+        // wait for another wake-up.
         let mut state = self.state();
         let State { ports, trigger, timer } = &mut *state;
         if let Some(clock) = timer {

@@ -3,9 +3,13 @@
 //!
 //! One thread at a time, the leader, waits in the kernel for all events: samples of every topic,
 //! the nearest timer, and kicks. When it finds work it passes the lead to an idle thread and runs
-//! the callback. A call is claimed under its group's rule. Entries of a busy group are excluded
-//! from the wait, and the thread that ends the running call checks them again. An executor with one
-//! thread has no hand-over. `fairness` decides which of several due calls is made first.
+//! the callback. An executor with one thread has no hand-over.
+//!
+//! An *entry* is a callback or a timer. Before a call, a thread claims it: it enters the group of
+//! the entry and takes the samples. In an exclusive group, no other call can be claimed before this
+//! one ends. The leader excludes entries of such a busy group from its wait, and the end of the
+//! call makes the executor check them again. `fairness` decides which of several due calls is made
+//! first.
 
 mod attention;
 mod current;
@@ -149,9 +153,9 @@ impl CallbackHandle {
         &self.entry.name
     }
 
-    /// Sets the first tick, counted from the executor's start, in place of one period: timers of
-    /// one period then do not all fall due at once. Later ticks follow on the grid of the period.
-    /// No effect once the executor runs, or without a timer trigger.
+    /// Sets the time from the executor's start to the first tick; the default is one period. With
+    /// it, timers of equal periods need not all be due at once. Later ticks follow on the grid of
+    /// the period. No effect once the executor runs, or without a timer trigger.
     pub fn first_tick_after(&self, after: Duration) {
         self.entry.set_first_tick(after);
     }
@@ -433,8 +437,8 @@ impl Executor {
     /// own thread, which ends after the call.
     pub fn stop(&self) {
         self.shared.stop();
-        // Taken out first: a second caller must not wait for the lock while a thread to be joined
-        // wants it.
+        // Taken out first, so that no thread is joined under the lock: if a callback on such a
+        // thread calls `stop` as well, it would wait for the lock for ever.
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id())

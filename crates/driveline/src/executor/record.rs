@@ -52,7 +52,8 @@ pub trait Observer: Send + Sync {
 
     /// An input of a callback gets no samples because the callback holds too many, or gets samples
     /// again. Called once for the beginning and once for the end of a stall. The beginning is
-    /// reported after 0.5 s, later while all threads of the executor run callbacks; for an input
-    /// that does not trigger, after the next read that fails. Shorter stalls are not reported.
+    /// reported 0.5 s after the stall began, or later if all threads of the executor run callbacks
+    /// then. For an input that does not trigger, it is reported after the first read that fails
+    /// after these 0.5 s. Shorter stalls are not reported.
     fn stall(&self, _callback: &str, _input: &str, _stall: &InputStall) {}
 }

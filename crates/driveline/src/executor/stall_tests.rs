@@ -22,7 +22,7 @@ impl Observer for Reports {
     }
 }
 
-/// A publisher and an input of two samples that it is matched with.
+/// Returns a publisher, and a matched input that may hold two samples.
 fn edge(rig: &Rig, reach: Reach) -> (RawPublisher, (String, RawSubscription)) {
     edge_of(rig, reach, "topic")
 }
@@ -187,7 +187,7 @@ fn a_read_that_fails_again_and_again_is_reported_and_one_that_failed_once_is_not
     }
     clock.advance(Duration::from_millis(900));
     look();
-    assert!(reported.try_recv().is_err(), "whether it would still fail is not known");
+    assert!(reported.try_recv().is_err(), "no read has failed after the first 0.5 s");
     clock.advance(Duration::from_millis(100));
     assert_eq!(rig.executor.run_ready(), 1);
     look();

@@ -241,7 +241,7 @@ fn the_first_tick_comes_when_requested_and_the_grid_begins_there() {
     let (usual, early) = (add("usual", None), add("early", Some(Duration::from_millis(3))));
     while ticks.lock().unwrap().len() < 5 {
         r.executor.run_ready();
-        // Too late for this run.
+        // The executor runs already, so this call has no effect.
         early.first_tick_after(Duration::from_secs(1000));
     }
     let ticks = ticks.lock().unwrap();

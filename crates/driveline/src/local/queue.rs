@@ -24,7 +24,7 @@ pub(crate) struct LocalQueue {
     overwritten: AtomicU64,
     blocked: AtomicU32,
     /// Set after a publisher's wait has timed out, until the reader has read everything. Otherwise
-    /// publishers would wait for a slow reader at every second publish.
+    /// publishers would wait for a slow reader again and again.
     given_up: AtomicBool,
     room: (Mutex<()>, Condvar),
 }

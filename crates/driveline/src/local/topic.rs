@@ -247,8 +247,8 @@ impl LocalEnd {
         taken.iter().find(|(w, _)| *w == writer).map_or(0, |(_, sequence)| *sequence)
     }
 
-    /// Returns the last sequence of a writer that this reader cannot have missed. Also for a
-    /// departed writer, while its samples may wait.
+    /// Returns [`Baseline::before`] of a writer. Also for a departed writer, while its samples may
+    /// wait.
     pub(super) fn baseline(&self, writer: u64) -> Option<u64> {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         baselines.iter().find(|b| b.writer == writer).map(|b| b.before)
@@ -319,14 +319,15 @@ impl LocalEnd {
     }
 }
 
-/// Maximum number of departed writers whose first sequence a reader remembers for samples in its
-/// queue: as many as samples can wait, plus the taken sample.
+/// Maximum number of departed writers whose [`Baseline`] a reader keeps. Each is needed while
+/// samples of this writer wait: at most one for each sample in the queue, plus the taken sample.
 const MAX_GONE_WRITERS: usize = Qos::MAX_DEPTH as usize + 1;
 
 /// Start of a reader's match with one writer.
 struct Baseline {
     writer: u64,
-    /// Last sequence that the reader cannot have missed.
+    /// Sequence before the first one that the reader can get. If the first sample that it gets has
+    /// the sequence `before + 3`, it has missed two.
     before: u64,
     /// Last sequence that publishing does not deliver to the reader: the sample is from before the
     /// match, or the reader received it with the history.
@@ -348,7 +349,7 @@ pub(super) struct Recipient {
     pub(super) reader: Arc<Reader>,
     /// Last sequence that publishing does not deliver to the reader.
     pub(super) history_until: u64,
-    /// Counter of missed deadlines that the reader requests of this writer.
+    /// Counts when this writer misses the deadline that the reader requests.
     pub(super) deadline: Option<Arc<DeadlineMeter>>,
 }
 
@@ -443,8 +444,8 @@ impl LocalTopic {
         self.ends().writers.iter().find_map(|w| self.verdict(&w.end, reader).err())
     }
 
-    /// Ends a change of the topic's ends and kicks them. The lock is still held, so a kicked thread
-    /// sees the complete change.
+    /// Completes a change of the topic's readers and writers, and kicks all of them. The lock is
+    /// still held, so a kicked thread sees the complete change.
     fn changed(&self, ends: MutexGuard<'_, Ends>) {
         self.generation.fetch_add(1, Ordering::Release);
         ends.readers.iter().for_each(|r| r.end.kick());
@@ -546,7 +547,8 @@ impl LocalTopic {
                     // other.
                     (before, history_until) = (first.header.sequence - 1, last.header.sequence);
                 } else if w.end.qos.durability == Durability::TransientLocal {
-                    // So is the first one, which `published` may include already.
+                    // The writer's first sample may be counted in `published` before it is
+                    // retained. It is delivered as any other, too.
                     (before, history_until) = (0, 0);
                 }
                 history.extend(kept.cloned());

@@ -489,7 +489,8 @@ impl RawPublisher {
         DisplacedValues(std::mem::take(&mut self.displaced))
     }
 
-    /// Publishes a request or an answer, with the service word in its header.
+    /// Publishes a request or an answer. `word`: value of the header's field `service`
+    /// ([`SampleHeader::service`]).
     pub(crate) fn publish_for_service(
         &mut self,
         parcel: Parcel,

@@ -103,7 +103,8 @@ impl RawSubscription {
             let ms = o.qos.deadline_ms.map_or(NO_DEADLINE_MS, u64::from);
             Ownership::new(Duration::from_millis(ms))
         });
-        // While a sample of the owner is held, samples of other publishers are read.
+        // The subscription must read (and count) samples of other publishers even if the user holds
+        // `max_held` samples of the owner.
         let held_of_each = held_of_each || ownership.is_some();
         let transient_local = o.qos.durability == Durability::TransientLocal;
         let lease = o.qos.lease_ms.map(|ms| Duration::from_millis(u64::from(ms)));
@@ -133,7 +134,7 @@ impl RawSubscription {
             }
         };
         // Publishers inside the process may have either reach, so the local end always exists. It
-        // costs nothing while idle. Both transports use one number, as for publishers.
+        // costs nothing while idle. Both transports use the same id, as for publishers.
         let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
         let end = Arc::new(LocalEnd::new(id, node.as_str(), schema.clone(), qos));
         let local_topic = context.topic(&topic);
@@ -198,8 +199,8 @@ impl RawSubscription {
         &self.schema
     }
 
-    /// The newest unread sample, or `None`; older unread ones count as missed. In a callback it
-    /// counts as read.
+    /// The newest unread sample, or `None`; older unread ones count as missed. Samples that the
+    /// calling callback publishes later inherit its origins.
     ///
     /// # Errors
     /// [`TakeError`] if too many samples are held; the sample stays unread.
@@ -211,7 +212,8 @@ impl RawSubscription {
         Ok(sample)
     }
 
-    /// The oldest unread sample, or `None`. In a callback it counts as read.
+    /// The oldest unread sample, or `None`. Samples that the calling callback publishes later
+    /// inherit its origins.
     ///
     /// # Errors
     /// [`TakeError`] if too many samples are held; the sample stays unread.
@@ -306,7 +308,8 @@ impl RawSubscription {
             source: source.signed(),
         };
         let (owner, host) = (ownership.owner(), &self.host);
-        // A publisher inside the process ends with the process.
+        // Not checked for samples from inside the process: publishers there usually live as long as
+        // the process, and so as long as this subscription.
         let gone = || {
             let is_owner = |id| Some(ShortId::from(id).0) == owner;
             !sample.is_local() && host.as_ref().is_some_and(|h| !h.has_publisher(is_owner))
@@ -382,7 +385,8 @@ impl RawSubscription {
         if self.host_head.is_none() && !self.local.as_ref().is_some_and(LocalReader::has_unread) {
             return Ok(None);
         }
-        // Done first: no sample is skipped in favour of one that may not be held.
+        // Done first: otherwise older samples could be skipped for the newest, although it then
+        // cannot be taken because too many samples are held.
         let token = self.acquire()?;
         if order == Order::Newest {
             if let Some(local) = self.local.as_mut().filter(|l| l.has_unread()) {
@@ -478,7 +482,8 @@ impl RawSubscription {
 
     /// Waits until a sample is readable, and takes the newest. `None` if the time-out passes first.
     /// A sample that has expired, or cannot be taken for another counted reason, does not end the
-    /// wait. Without a time-out, it waits for ever. In a callback the sample counts as read.
+    /// wait. Without a time-out, it waits for ever. Samples that the calling callback publishes
+    /// later inherit the sample's origins.
     ///
     /// # Errors
     /// [`ReceiveError`] as [`Self::wait`] and [`Self::latest`].
@@ -571,7 +576,7 @@ impl RawSubscription {
     /// Makes a wait set wake for this subscription. For samples inside the process, only the last
     /// set counts.
     pub(crate) fn attach(&mut self, set: &mut WaitSet) -> Result<(), WaitError> {
-        // A subscription announces sleep at only one place.
+        // A subscription can be in only one wait set. These two have one each.
         self.own_wait = None;
         self.notifier = None;
         if let Some(local) = &self.local {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counters of a subscription, read by other threads without a lock.
 //!
-//! The reading thread may be a real-time thread: a lock that another thread holds while it reads
-//! the counters would make the reading thread wait for a thread of lower priority. So the reading
-//! thread publishes its own counts in a seqlock. Other threads read them together with the counters
-//! of both transports, and repeat until nothing changed meanwhile.
+//! The *reading thread* is the thread that reads samples. It may be a real-time thread. If a lock
+//! protected the counters, this thread would have to wait while a thread of lower priority holds
+//! the lock. So the reading thread publishes its own counts in a seqlock. Other threads load them
+//! together with the counters of both transports, and repeat until nothing changed meanwhile.
 
 use super::SubscriptionStats;
 use crate::local::{LocalEnd, LocalQueue, OwnLocal};

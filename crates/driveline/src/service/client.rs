@@ -102,8 +102,8 @@ impl RawClient {
         self.requester.loan(len)
     }
 
-    /// Sends a loan and waits for the response, at most `timeout`. In a callback, the response
-    /// counts as read.
+    /// Sends a loan and waits for the response, at most `timeout`. Samples that the calling
+    /// callback publishes later inherit the origins of the response.
     ///
     /// # Errors
     /// [`CallError`]. After an error with `was_taken` (`TimedOut`, `ServerGone`, `Mismatch`) the

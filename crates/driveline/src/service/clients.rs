@@ -352,7 +352,8 @@ impl ClientEnd {
         self.publisher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Inside the process, ends are matched at once.
+    /// Returns true if an answer was published and the client is not matched with this publisher
+    /// yet. Never true inside the process, where ends are matched at once.
     fn owes(&self) -> bool {
         let mut publisher = self.publisher();
         publisher.written() > 0 && publisher.readers().is_empty()

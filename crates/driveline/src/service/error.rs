@@ -27,8 +27,8 @@ pub enum CallError {
         service: String,
         /// Text of the transport, with both types and their hashes where these differ.
         reason: String,
-        /// True if the server had taken the request, where only the response's type differs: then
-        /// it may have executed it.
+        /// True if the server had taken the request, and so may have executed it. This happens if
+        /// only the response topic cannot be matched, for example because of the response's type.
         was_taken: bool,
     },
     /// The server is ambiguous: the request was not sent.

@@ -24,9 +24,9 @@ pub struct ClientOptions {
     /// Longest request in bytes.
     pub max_request: usize,
     /// Maximum number of calls in flight, and of responses held: 1 to 64. At host reach the server
-    /// reserves memory for `max(pending, 2) + 2 · pending + 4` responses of its `max_response`:
-    /// eight for 1. If it grants access to users, `3 · pending` instead of `2 · pending`; to
-    /// anyone, `5 · pending`.
+    /// reserves memory for `max(pending, 2) + 2 · pending + 4` responses of its `max_response`: for
+    /// example eight if `pending` is 1. If it grants access to users, `3 · pending` instead of
+    /// `2 · pending`; to anyone, `5 · pending`.
     pub pending: u32,
     /// Users whose servers are accepted, and who may read requests, at host reach.
     pub access: Access,

@@ -271,8 +271,9 @@ impl<T> Requester<T> {
         Some((call.number, call.then.then, result))
     }
 
-    /// Marks the calls whose server has ended (checked only if `stirred`), or whose response cannot
-    /// arrive. Returns true if there are any. Check the responses before calling [`Self::lost`].
+    /// Marks the calls whose server has ended, or whose response cannot arrive. Returns true if
+    /// there are any. `stirred`: true if servers may have ended since the last call; if false, this
+    /// is not checked. Check the responses before calling [`Self::lost`].
     pub(super) fn doom(&mut self, stirred: bool) -> bool {
         self.deaf = self.responses.misfit();
         if self.deaf.is_some() {

@@ -15,7 +15,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 thread_local! {
-    /// The request whose callback runs on this thread: (its end, its number).
+    /// The request whose callback runs on this thread: address of the [`ClientEnd`], and number of
+    /// the request.
     static SERVING: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
 }
 

@@ -30,10 +30,10 @@ pub struct RawService {
 }
 
 /// Answers that clients cannot read yet, because they are not matched with the publisher of their
-/// responses: possible for the first answer to a client on the same host. If the server ends before
-/// the match, these clients lose their answer; matched clients can read it after the server's end,
-/// too. The view also works after the server was added to an executor, and does not keep the server
-/// alive. Any thread.
+/// responses. This is possible at host reach, for the first answers to a client. If the server ends
+/// before the match, these clients lose their answer; matched clients can read it after the
+/// server's end, too. The view also works after the server was added to an executor, and does not
+/// keep the server alive. Any thread.
 #[derive(Clone)]
 pub struct Outbox(Weak<Clients>);
 
@@ -107,9 +107,9 @@ impl RawService {
         &self.clients.service
     }
 
-    /// Takes the oldest request, or returns `None`. In a callback it counts as read. Allocates; the
-    /// first request of a client reserves the memory for its responses, which takes milliseconds
-    /// for megabytes.
+    /// Takes the oldest request, or returns `None`. Samples that the calling callback publishes
+    /// later inherit its origins. Allocates; the first request of a client reserves the memory for
+    /// its responses, which takes milliseconds for megabytes.
     ///
     /// # Errors
     /// [`TakeError`] if too many requests of a client are held; the request stays.

@@ -147,8 +147,8 @@ pub struct Client<Q, R> {
 
 impl<Q: Payload, R: Payload> Client<Q, R> {
     /// Sends a request and waits for the response, at most `timeout`. A plain request has an empty
-    /// trailing array; [`Self::call_in_place`] fills one. In a callback, the response counts as
-    /// read.
+    /// trailing array; [`Self::call_in_place`] fills one. Samples that the calling callback
+    /// publishes later inherit the origins of the response.
     ///
     /// # Errors
     /// [`CallError`]. After an error with `was_taken` (`TimedOut`, `ServerGone`, `Mismatch`) the

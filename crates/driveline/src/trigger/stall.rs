@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Time that an input is blocked before it is reported. Shorter waits are ordinary: another thread
-/// still works with a sample. The input's counters contain their cost.
+/// still works with a sample. Samples that are lost during them are in the input's counters.
 pub(crate) const STALL_AFTER: Duration = Duration::from_millis(500);
 
 /// An input that gets no samples because its callback keeps as many as it may hold. `Display`

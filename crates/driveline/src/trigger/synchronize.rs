@@ -67,7 +67,7 @@ pub trait Synchronizer<T> {
     ///
     /// `stamp_ns` is the item's source time in nanoseconds, of any one clock that all inputs share.
     /// An input's stamps should not decrease. Each policy documents what happens if they do; at
-    /// worst, sets are odd or missing.
+    /// worst, sets come in another order, are wider than necessary, or are missing.
     ///
     /// Never blocks. Allocates only if `sets` lacks room. Items that are dropped are dropped during
     /// this call.

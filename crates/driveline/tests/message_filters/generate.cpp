@@ -500,7 +500,7 @@ void nanosecond_scenarios() {
 }  // namespace
 
 int main() {
-    ros::console::shutdown();  // the policies warn of stamps that go back: that is meant here
+    ros::console::shutdown();  // hides warnings about stamps that go back: they do so on purpose
     ros::Time::init();
     std::printf("# SPDX-License-Identifier: Apache-2.0\n");
     std::printf(

@@ -130,7 +130,7 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = MonotonicNs::now() + PATIENCE;
     while !condition() {
         assert!(MonotonicNs::now() < deadline, "not {what} within {PATIENCE:?}");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; the test fails only after 60 s
         std::thread::sleep(Duration::from_millis(1));
     }
 }

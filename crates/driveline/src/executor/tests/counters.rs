@@ -87,8 +87,8 @@ fn counters_add_up_whenever_they_are_read() {
                     let stats = handle.inputs()[0].stats;
                     let sum = stats.came();
                     let after = published.load(Ordering::Acquire) + 1;
-                    // A publish into a full queue removes a sample a moment before the counters
-                    // contain it.
+                    // A publish into a full queue removes the oldest sample a moment before it
+                    // counts this sample as missed.
                     let least = before.saturating_sub(1);
                     assert!((least..=after + 1).contains(&sum), "{before}..={after}: {stats:?}");
                 }

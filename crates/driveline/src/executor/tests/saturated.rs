@@ -296,7 +296,7 @@ fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
     assert_eq!(
         (seen.len() - before, seen.last().unwrap().as_str()),
         (65 - 1, "out: matched with 68"),
-        "of 128 calls each second one"
+        "half of the 128 calls are for events"
     );
     assert_eq!(handle.stats().invocations, seen.len() as u64);
 }
