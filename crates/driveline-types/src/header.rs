@@ -121,7 +121,8 @@ impl Origins {
         }
     }
 
-    /// Sets the list to one origin: data of `source`, published at `publish_time`.
+    /// Sets the list to one origin: data of `topic`, measured at `source` and published at
+    /// `publish_time`.
     pub fn begin(&mut self, topic: TopicId, source: MonotonicNs, publish_time: MonotonicNs) {
         let computation_ns = publish_time.signed_since(source);
         self.list[0] = Origin {
@@ -219,9 +220,9 @@ impl Lineage {
                 Arrival::Read if waited >= 0 => o.idle_ns = o.idle_ns.wrapping_add(waited),
                 Arrival::Read => {
                     // It was published after this callback began. `stamp` will add the whole time
-                    // of the callback, with all its conversions as communication. The time before
-                    // this publication, and the conversions until now, are subtracted here: they
-                    // are no part of this sample's age.
+                    // of the callback, with all its conversions as communication. Corrected here:
+                    // the time before this publication does not count, and the conversions until
+                    // now did not concern this sample.
                     o.computation_ns =
                         o.computation_ns.wrapping_add(waited).wrapping_add(converted);
                     o.communication_ns = o.communication_ns.wrapping_sub(converted);

@@ -79,8 +79,8 @@ pub enum Liveliness {
 }
 
 /// Quality of service of one end. The default is keep-last 1, best effort, volatile.
-// Unknown keys of a peer of a later release are ignored: only policies that may be ignored are
-// added. Graph files are checked against the schema first, which permits no unknown keys.
+// A peer ignores keys that it does not know. So later releases may add only policies that an older
+// peer may ignore. Graph files are checked against the schema first, which permits no unknown keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
@@ -159,7 +159,8 @@ impl Qos {
     pub const MAX_DEPTH: u32 = 1024;
 
     /// Checks DDS's compatibility rule for a publisher (`self`) and a subscription (`requested`),
-    /// and the same rule for checksums. Depth, lifespan and history do not matter.
+    /// and the same rule for checksums. Depth, lifespan, `max_blocking_ms` and strength do not
+    /// matter.
     ///
     /// # Errors
     /// [`QosMismatch`] with the first policy that does not match.

@@ -3,8 +3,8 @@
 //! components.
 
 /// Returns true for characters without a visible shape: they change the direction of writing
-/// (U+202E), have no width, or end a line that terminals do not break. Names that differ only in
-/// them look the same.
+/// (U+202E), have no width (U+200B), or are line ends at which terminals do not begin a new line
+/// (U+2028). Names that differ only in such characters look the same.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     matches!(

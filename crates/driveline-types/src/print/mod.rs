@@ -58,7 +58,7 @@ pub enum Style {
 pub struct Limits {
     /// Maximum number of elements of one list, and of characters of one string.
     pub each: usize,
-    /// Maximum number of elements of all lists and of nested messages together.
+    /// Maximum number of list elements and nested messages in the whole sample.
     pub all: usize,
 }
 

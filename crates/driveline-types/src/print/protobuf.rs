@@ -393,7 +393,7 @@ impl ProtobufDefinition {
                 at.map_or((None, None), |i| (found.get_mut(i), definition.fields.get(i)))
             {
                 // A field that is not repeated may occur several times. The last value counts, but
-                // occurrences of a message are pieces of one message, and all are printed.
+                // occurrences of a message are pieces of one message and are printed together.
                 if !field.repeated && !matches!(field.ty, Type::Message(_)) {
                     values.clear();
                 }

@@ -225,7 +225,7 @@ struct Clock {
     next: MonotonicNs,
     ended: bool,
     drain: Drain,
-    /// Number of calls that had fed the timer at its last tick.
+    /// Number of calls that had produced data for the timer ([`Entry::fed`]) at its last tick.
     fed: u64,
 }
 
@@ -234,9 +234,9 @@ struct Clock {
 enum Drain {
     /// All ticks: the run continues.
     No,
-    /// One more tick, and then only ticks with new samples.
+    /// One more tick, and then only ticks with new data.
     LastTick,
-    /// Only ticks with new samples. Number of samples that had arrived at the last tick.
+    /// Only ticks with new data. `came`: number of samples that had arrived at the last tick.
     OnlyFresh { came: u64 },
 }
 

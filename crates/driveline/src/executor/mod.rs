@@ -47,7 +47,8 @@ use worker::Shared;
 /// Options of an [`Executor`].
 #[derive(Clone, Debug)]
 pub struct ExecutorOptions {
-    /// Name; threads are called `name/0`, `name/1`, … (cut to the kernel's 15 bytes).
+    /// Name; threads are called `name/0`, `name/1`, … The kernel permits 15 bytes: of longer names,
+    /// the last 15 characters are used.
     pub name: String,
     /// Number of threads.
     pub threads: usize,

@@ -28,7 +28,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Language of the value behind a pointer. Pointers pass only between ends of one language.
+/// Language of the value behind a pointer. Only ends of this language can use the pointer. Ends of
+/// another language read the serialised bytes of a message; an object has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Language {
     /// Rust.

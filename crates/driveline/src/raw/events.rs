@@ -68,7 +68,8 @@ impl EventSources {
     fn next(&self, for_watcher: bool) -> Option<EndpointEvent> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiting { owner, watcher, watched } = &mut *waiting;
-        // Bounded: both sources together hold no more events at once.
+        // Bounded: events that come continually must not keep this thread here. The next poll takes
+        // further events.
         for _ in 0..2 * MAX_WAITING {
             let new = self
                 .local

@@ -59,7 +59,7 @@ pub struct RawPublisher {
     context: Context,
 }
 
-/// Payload that a service sends: bytes or a value.
+/// Payload of a request or an answer of a service: bytes or a value.
 pub enum Parcel {
     /// Bytes, in memory of the publisher.
     Loan(RawLoan),

@@ -102,8 +102,8 @@ pub struct InputCounts {
     /// Items that went out in a set.
     pub delivered: u64,
     /// Items pushed out by a newer one while they waited: the queue was full, or (exact time only)
-    /// the same input brought another item with the same stamp. Frequent: the queue is too short
-    /// for the delay between the inputs, or an input is missing.
+    /// the same input brought another item with the same stamp. If they are many, the queue is too
+    /// short for the delay between the inputs, or an input is missing.
     pub overwritten: u64,
     /// Items that could not be in any set. Exact time: a later stamp was completed while another
     /// input still lacked this one. Approximate time: the set would be wider than the maximum

@@ -68,7 +68,7 @@ impl Default for ApproximateOptions {
 /// - **Stamps that go back** on one input are not reordered: they can make sets wider than
 ///   [`max_interval_ns`](ApproximateOptions::max_interval_ns) or less tight than possible, nothing
 ///   worse. After a jump back in time of all inputs the items that wait would be matched with new
-///   ones: call [`clear`](Synchronizer::clear) there.
+///   ones: call [`clear`](Synchronizer::clear) at the jump.
 ///
 /// The sets are those of ROS 1 `message_filters::sync_policies::ApproximateTime` with the same
 /// options, upon the same items; the product with `1 + age_penalty` is rounded to nanoseconds as
@@ -323,7 +323,8 @@ impl<T> Synchronizer<T> for ApproximateTime<T> {
         self.inputs.len()
     }
 
-    /// Returns the queue length: one item may prove the sets of all waiting items.
+    /// Returns the queue length: one item may make certain that the sets of all waiting items are
+    /// the tightest, so that all are delivered.
     fn max_sets_per_add(&self) -> usize {
         self.queue
     }

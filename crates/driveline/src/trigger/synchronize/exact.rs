@@ -14,9 +14,9 @@ use super::{InputCounts, NoSuchInput, OptionsError, Synchronizer, check_size};
 ///   the item just added.
 /// - **Same input, same stamp**: the later item replaces the earlier one, which is `overwritten`.
 /// - **Late or backwards stamps** are taken like any other and may still be completed, after a set
-///   that is newer. After a jump back in time (a recording starts over) old future stamps fill the
-///   queue and new items are dropped on arrival, until the stamps catch up: call
-///   [`clear`](Synchronizer::clear) there.
+///   that is newer. After a jump back in time (a recording starts over) items from before the jump,
+///   with later stamps, fill the queue. New items are dropped on arrival until their stamps catch
+///   up: call [`clear`](Synchronizer::clear) at the jump.
 /// - **An input that never comes**: nothing is delivered; the others keep their newest `queue`
 ///   stamps.
 ///
