@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loss is never silent. At every reach, after every step of any schedule: published after the
 //! match = received + missed + superseded + expired + corrupt + refused + lost on the way + not
-//! read. `missed` of a sample counts only samples of the same publisher.
+//! read. (Here no component is inactive and no publisher is a standby.) `missed` of a sample counts
+//! only samples of the same publisher.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

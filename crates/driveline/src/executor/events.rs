@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Events of ports as calls of a callback, under its group's rule of concurrency.
+//! Events of ports (inputs and outputs) as calls of a callback, under its group's rule of
+//! concurrency.
 
 use crate::event::EndpointEvent;
 use driveline_shm::Kicker;

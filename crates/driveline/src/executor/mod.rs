@@ -2,8 +2,9 @@
 //! Executors: threads that run callbacks and timers.
 //!
 //! One thread at a time, the leader, waits in the kernel for all events: samples of every topic,
-//! the nearest timer, and kicks. When it finds work it passes the lead to an idle thread and runs
-//! the callback. An executor with one thread has no hand-over.
+//! the nearest timer, and kicks. A kick is a call by which code of the same process ends the wait
+//! ([`Kicker`]). When the leader finds work it passes the lead to an idle thread and runs the
+//! callback. An executor with one thread has no hand-over.
 //!
 //! An *entry* is a callback or a timer. Before a call, a thread claims it: it enters the group of
 //! the entry and takes the samples. In an exclusive group, no other call can be claimed before this
@@ -267,9 +268,9 @@ impl Executor {
         Ok(CallbackHandle { entry })
     }
 
-    /// Adds a callback that is called with events of ports, one at a time in their order;
-    /// [`CallbackHandle::send_events_to`] sends it the events of a callback's inputs. Its calls
-    /// have their own counters and are not passed to the observer.
+    /// Adds a callback that is called with events of inputs and outputs, one at a time in their
+    /// order; [`CallbackHandle::send_events_to`] sends it the events of a callback's inputs. Its
+    /// calls have their own counters and are not passed to the observer.
     ///
     /// # Errors
     /// As [`Self::add_callback`].

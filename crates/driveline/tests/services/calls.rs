@@ -188,8 +188,8 @@ conformance! {
         );
     }
 
-    /// A callback consumes a camera frame and requests a tile. The sample that it then publishes
-    /// descends from both, and so does the tile.
+    /// A callback consumes a camera frame and requests a tile. The request descends from the frame,
+    /// and so does the response.
     fn a_call_belongs_to_the_lineage_of_who_asks(r: &Rig) {
         let (server_saw, saw) = std::sync::mpsc::channel();
         let _server = serve(r.service(), move |request, responder| {
