@@ -157,7 +157,8 @@ impl Drop for Inside {
     }
 }
 
-/// Writes a slot. Only the slot's own thread writes, so only the generation orders the words.
+/// Writes a slot. Only the slot's own thread calls this, so two writes never overlap. Readers use
+/// the generation to detect a slot that changes while they read it.
 fn write(slot: &Slot, now: Option<Now>) {
     let idle = slot.generation.load(Ordering::Relaxed).next_multiple_of(2);
     slot.generation.store(idle, Ordering::Relaxed);
@@ -366,7 +367,7 @@ mod tests {
         drop(inside);
         assert_eq!(of("lane"), []);
         let _next = seen.enter(Call::OnTrigger, MonotonicNs(5), Some((0, 7)));
-        assert_ne!(of("lane")[0].id, calls[0].id, "another call, however alike");
+        assert_ne!(of("lane")[0].id, calls[0].id, "another call, although its place is the same");
     }
 
     #[test]

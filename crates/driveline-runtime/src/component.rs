@@ -87,9 +87,9 @@ pub trait Component: Send + Sync {
 
     /// Called when the component becomes active: its callback and timers run, and its outputs
     /// publish, from here on. Runs on a thread of the executor, never at the same time as the
-    /// component's other calls, each time a mode makes the component active that was inactive, and
-    /// after a restart of its module in such a mode. A component that no mode names is active from
-    /// the start: the call is made once, after all `init` of the module, on the thread of `init`.
+    /// component's other calls, each time a mode makes the inactive component active, and after a
+    /// restart of its module in such a mode. A component that no mode names is active from the
+    /// start: the call is made once, after all `init` of the module, on the thread of `init`.
     ///
     /// # Errors
     /// After a [`ComponentFailure`] the component stays inactive and the mode is not entered; if no
@@ -99,8 +99,8 @@ pub trait Component: Send + Sync {
     }
 
     /// Called when the component becomes inactive: neither callback nor timers run until the next
-    /// [`Self::on_activate`], and its outputs refuse to publish once this has returned. Runs on the
-    /// same threads. Not called at the end of a run.
+    /// [`Self::on_activate`], and its outputs refuse to publish once this has returned. Runs on a
+    /// thread of the executor, as [`Self::on_activate`]. Not called at the end of a run.
     ///
     /// # Errors
     /// [`ComponentFailure`] is reported; the component is inactive all the same.
@@ -358,7 +358,7 @@ impl StopControl {
 }
 
 impl StopHandle {
-    /// Makes a timer end with the component's work.
+    /// Makes a timer end when the component reports that its work is done ([`Self::finish`]).
     pub(crate) fn ends(&self, timer: TimerEnd) {
         let mut timers = self.timers.lock().unwrap_or_else(PoisonError::into_inner);
         if timers.finished {

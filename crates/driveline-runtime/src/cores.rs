@@ -11,7 +11,7 @@ pub(crate) struct KeptOff {
 }
 
 impl KeptOff {
-    /// Leaves the threads where they are.
+    /// Leaves the threads on their restricted CPUs: the drop restores nothing.
     pub(crate) fn stay(mut self) {
         self.restore = false;
     }

@@ -2,9 +2,9 @@
 //! Heartbeats of a module: words in shared memory that its process writes and the launcher reads,
 //! never messages.
 //!
-//! A thread that no component can block (`host/watch.rs`) writes most of them every [`PERIOD`]; a
-//! call that took too long counts itself. Meaning of the words: `docs/protocols/heartbeats.md`. The
-//! launcher judges them in `launch/judge.rs`.
+//! A thread that no component can block (`host/watch.rs`) writes most of them every [`PERIOD`]. A
+//! call that took too long is counted by its own thread, when it ends. Meaning of the words:
+//! `docs/protocols/heartbeats.md`. The launcher judges them in `launch/judge.rs`.
 
 use driveline_graph::ResolvedModule;
 use driveline_shm::heartbeat::{HeartbeatWords, PeerHeartbeatWords};
@@ -17,7 +17,8 @@ use std::time::Duration;
 
 /// Time between two beats.
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
-/// Maximum number of attempts to read a beat that is not being written.
+/// Maximum number of attempts to read a beat. An attempt fails if the module writes a beat
+/// meanwhile.
 const ATTEMPTS: usize = 64;
 /// If beats are further apart than this, the process did not run, because it was stopped or the
 /// machine was busy. Such time does not count for a call.

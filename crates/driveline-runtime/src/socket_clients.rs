@@ -188,7 +188,8 @@ impl Clients {
         self.push(stream, Side::Asks(Vec::new()), now, respond);
     }
 
-    /// Adds a client that gets a response without a request, with the same bound.
+    /// Adds a client that gets a response without a request. If there are too many clients, one is
+    /// closed, as by [`Self::add`].
     pub fn add_reader(&mut self, stream: UnixStream, text: &Arc<[u8]>, now: Instant) {
         self.push(stream, Side::Reads { text: text.clone(), sent: 0 }, now, &mut |_| [].into());
     }
@@ -266,7 +267,7 @@ mod tests {
         go_on(&mut clients, start + CLIENT_WITHIN - Duration::from_nanos(1));
         clients.grant(Duration::from_secs(1));
         go_on(&mut clients, start + CLIENT_WITHIN);
-        assert_eq!(clients.0.len(), 1, "it was not he who took the time");
+        assert_eq!(clients.0.len(), 1, "time without service does not count");
         go_on(&mut clients, start + CLIENT_WITHIN + Duration::from_secs(1));
         assert_eq!((clients.0.len(), read(&silent).1), (0, true));
     }

@@ -416,7 +416,8 @@ impl ComponentTest {
             self.executor.poll_events();
             self.instance.log_events(None);
             if !self.executor.run_next() {
-                // Samples of `init`, and of the component's own threads.
+                // Takes the samples that no call has published: those of `init`, and of the
+                // component's own threads.
                 self.collect();
                 return Ok(());
             }
@@ -508,7 +509,8 @@ fn same_type(kind: &str, port: &str, declared: &Schema, given: &Schema) -> Resul
     Err(TestError::Type(text))
 }
 
-/// Returns the size of payloads, if the type alone determines it.
+/// Returns the size of payloads, if the type alone determines it. Protobuf messages and objects
+/// pass as pointers in a test, so their size is 0.
 fn has_fixed_size(schema: &Schema) -> Option<u64> {
     match schema.kind {
         PayloadKind::Protobuf | PayloadKind::Object => Some(0),
@@ -531,7 +533,8 @@ fn resolve(
     let os = |source| TestError::Os { what: "cannot write the graph of the test", source };
     let path = directory.join("test.yaml");
     std::fs::write(&path, text).map_err(os)?;
-    // The file makes the library found; this process itself describes it.
+    // The graph needs a library file that exists, so an empty one is made. `describe` below returns
+    // the class without reading it.
     std::fs::write(directory.join(LIBRARY), []).map_err(os)?;
     let describe = |_: &Path| Ok::<_, DescribeError>(vec![class.clone()]);
     let options = LoadOptions { library_dirs: Vec::new(), ..LoadOptions::new(&describe) };

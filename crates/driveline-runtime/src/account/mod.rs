@@ -52,7 +52,7 @@ pub enum Record {
         module: String,
         /// Process id, in its own namespace.
         pid: u32,
-        /// [`build_id`] of the process; empty in releases before this.
+        /// [`build_id`] of the process; empty from earlier releases, which do not report it.
         #[serde(default)]
         build: String,
         /// Offset of its `CLOCK_MONOTONIC` to that of the machine; not 0 in a time namespace of its
@@ -160,8 +160,8 @@ pub enum Record {
         stats: InputCounters,
     },
     /// Counters of one output of a component, once a second if they changed (ten times a second if
-    /// the entry condition of a mode names the topic), and at the end. From the start of the
-    /// process.
+    /// the entry condition of a mode names the topic), and at the end. They count from the start of
+    /// the process.
     Output {
         /// Component.
         component: String,
@@ -182,7 +182,7 @@ pub enum Record {
         blocked: BlockedCounters,
     },
     /// Calls of one service that a component makes or answers, once a second if they changed, and
-    /// at the end. From the start of the process.
+    /// at the end. They count from the start of the process.
     Service {
         /// Component.
         component: String,
@@ -400,7 +400,8 @@ pub enum Call {
 }
 
 impl Call {
-    /// Returns the name in the SDK, if it has one there.
+    /// Returns the name of the component's function in the SDK. A library's loading is `load`, and
+    /// a call of a timer is `timer`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -556,7 +557,7 @@ pub struct CallbackCounters {
     pub invocations: u64,
     /// Calls that failed.
     pub failed: u64,
-    /// Calls with events that failed; these are in no other count.
+    /// Calls of `on_event` that failed. Neither `invocations` nor `failed` includes them.
     pub failed_events: u64,
     /// Calls skipped because an input had no sample yet.
     pub skipped_missing: u64,
@@ -698,7 +699,8 @@ pub enum CallEnd {
     Server,
 }
 
-/// Calls of one service at one end. Each is in one of the other counts, or in flight.
+/// Calls of one service at one end. Each call is in `calls`; it is either in flight, or in exactly
+/// one of the other counts as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallCounters {
@@ -814,7 +816,8 @@ impl InputAccount {
         if self.triggered { Arrival::Triggered } else { Arrival::Read }
     }
 
-    /// The sample's header as far as it was recorded: without checksum and dropped origins.
+    /// The sample's header as far as it was recorded: without the checksum, and without the number
+    /// of dropped origins.
     #[must_use]
     pub fn header(&self) -> SampleHeader {
         let mut origins = Origins::default();

@@ -300,7 +300,8 @@ impl Shared {
         loop {
             let closing = self.closing.load(Ordering::Acquire);
             if self.round(&mut out, &mut reported).is_err() || closing {
-                // The reader is gone, or does not read in time for the end.
+                // The reader is gone or has not read in time, or the writer is being closed and
+                // this was its last round.
                 return;
             }
             // `pending` stays true meanwhile, so that records of calls do not wake it.
@@ -334,7 +335,8 @@ impl Shared {
         out: &mut Outlet<'_, impl Write>,
         reported: &mut (u64, u64),
     ) -> std::io::Result<()> {
-        // No more than fit, so that a flood cannot keep this round from ending.
+        // At most as many records as the queue holds, so that this round ends even if records
+        // arrive faster than they are written.
         for _ in 0..RARE + VITAL {
             let Some(record) = self.rare.pop() else { break };
             out.line(&record)?;

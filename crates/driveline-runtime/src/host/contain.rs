@@ -2,9 +2,9 @@
 //! The first process of a module's container: starts the module, passes on signals, reaps orphans,
 //! and reports to the launcher (`docs/protocols/deployment.md`).
 //!
-//! One thread, which sleeps in the kernel. It holds nothing of the module: the module detects the
-//! end of the launcher itself. If the module ends, this process reports how and ends with its exit
-//! code.
+//! It has one thread, which sleeps in the kernel until something happens. The module has its own
+//! connection to the launcher, and detects the launcher's end itself. If the module ends, this
+//! process reports how it ended, and exits with the module's exit code.
 
 use super::run::{HostOptions, signals};
 use super::{exit, launcher_socket, output, usage};
@@ -76,7 +76,8 @@ pub(super) fn hold(launcher: &Path) -> u8 {
     }
 }
 
-/// Waits until no other process is left in the container, or [`KILL_AFTER`] and a little more.
+/// Waits until no other process is left in the container, at most for [`KILL_AFTER`] plus
+/// [`FLUSH_WITHIN`].
 fn wait_for_others(asked: &UnixStream, children: &UnixStream) -> io::Result<()> {
     let until = Instant::now() + KILL_AFTER + FLUSH_WITHIN;
     let own = std::process::id();
@@ -200,7 +201,8 @@ struct First {
     kill_at: Option<Instant>,
 }
 
-/// The connection to the launcher; bounded, and waited for only at the end.
+/// The connection to the launcher. Not much more than [`MOST_WAITING`] bytes wait for it, and only
+/// [`Self::finish`] blocks until the launcher reads.
 struct Launcher {
     socket: Option<UnixStream>,
     waiting: Vec<u8>,
@@ -364,7 +366,8 @@ impl Launcher {
         words
     }
 
-    /// Writes the remaining records, within the time that the launcher may take.
+    /// Writes the remaining records. Blocks until the launcher has read them, at most for
+    /// [`FLUSH_WITHIN`].
     fn finish(&mut self) {
         let until = Instant::now() + FLUSH_WITHIN;
         loop {
@@ -389,7 +392,7 @@ impl Output {
         }
     }
 
-    /// Returns true if more may come at once.
+    /// Returns true if more bytes may be readable now.
     fn read(&mut self, launcher: &mut Launcher) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         let mut bytes = [0; 16 * 1024];

@@ -81,7 +81,7 @@ pub(super) fn enable(module: &str) {
 }
 
 /// Commits the fault that waits for this module, if one does. Called within a call of a component,
-/// on its thread. Costs one load unless faults are enabled, else one system call.
+/// on its thread. Costs one atomic load, and one system call as well if faults are enabled.
 ///
 /// # Errors
 /// If the fault cannot be read or committed.

@@ -265,7 +265,8 @@ impl Instance {
             .map_err(|e| HostError::Component { component: self.name.clone(), text: e.text })
     }
 
-    /// Requests a change of a modal component's state; the outcome is a record of the account.
+    /// Requests a change of the state of a modal component, which is one that a mode names. The
+    /// outcome is a record of the account.
     pub(super) fn request(&self, active: bool, switch: u64) {
         if let Some(lifecycle) = &self.lifecycle {
             lifecycle.request(StateRequest { active, number: switch });
@@ -299,7 +300,7 @@ impl Instance {
         self.changes.as_ref().map_or(Ok(()), |changes| changes.make(&word))
     }
 
-    /// Returns the view of its calls, and the publish counters of its outputs.
+    /// Returns its entry in the table of running calls, and the publish counters of its outputs.
     pub(super) fn pulse(&self) -> (Seen, Vec<PublishedCounter>) {
         (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
     }
@@ -313,7 +314,7 @@ impl Instance {
     }
 
     /// Returns the work in progress or waiting. Pending work is read before the number of ended
-    /// calls, so that a call that ends in between is seen in one of the two.
+    /// calls, so that a call that ends in between is seen in at least one of the two.
     pub(super) fn work(&self) -> ComponentWork {
         let timers = self.timers.added();
         let all: Vec<_> = timers.iter().chain(&self.callback).map(|c| c.pending()).collect();

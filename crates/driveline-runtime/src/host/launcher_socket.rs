@@ -55,8 +55,9 @@ fn is_readable(socket: &UnixStream, within: Duration) -> bool {
 }
 
 /// Checks that the listener may command this process: its own user, root, or the owner of the
-/// directory, who could put any socket there. In other user namespaces, launcher and owner have the
-/// same number.
+/// directory, who could put any socket there. If this process is in another user namespace than the
+/// launcher, the launcher's user has another id here, but the directory of the same user has that
+/// id, too.
 fn checked(path: &Path, socket: UnixStream) -> io::Result<UnixStream> {
     let peer = PeerUser::of(&socket)?;
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -15,7 +15,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Longest time of a component's calls.
+/// Time that each call of a component may take (`budget_ms` of the graph). Counts the calls that
+/// take longer.
 pub(crate) struct Budget {
     time: Duration,
     beats: Arc<Heartbeats>,

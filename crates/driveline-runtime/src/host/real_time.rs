@@ -22,10 +22,12 @@ const IPC_LOCK: u32 = 14;
 const LATENCY_REMEDY: &str = "run as root, or let a udev rule give the file to the user; in a \
                               container also `devices: [/dev/cpu_dma_latency]`";
 
-/// The settings of one process. They hold while it lives.
+/// The settings of one process. They hold until the process ends, except that the request for short
+/// idle states ends when this value is dropped.
 pub(super) struct RealTime {
     asked: ResolvedRealTime,
-    /// Settings applied at once; others are read back when the executors run.
+    /// Settings that [`Self::apply`] has read back. The others are read back when the executors
+    /// run.
     settled: Vec<SettingAccount>,
     locked: Result<(), String>,
     preferred: Result<Placed, String>,
@@ -108,7 +110,7 @@ fn other_threads(refused: Option<String>, exclusive: &[usize]) -> SettingAccount
     setting("other threads", in_force, refused)
 }
 
-/// Raises the limit on locked memory and returns why that is not possible, with the remedy.
+/// Raises the limit on locked memory. If that is not possible, returns the reason and the remedy.
 pub fn memory_lock_refusal() -> Option<String> {
     // With a limit, mappings beyond it would fail later, and with them threads and allocations.
     let limit = getrlimit(Resource::Memlock);

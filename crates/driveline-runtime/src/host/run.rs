@@ -39,14 +39,15 @@ use thiserror::Error;
 
 /// Period at which changing counters are sent, and events of outputs logged.
 const COUNTERS: Duration = Duration::from_secs(1);
-/// Period at which events of outputs are polled, and counters sent of outputs whose topics a mode's
-/// entry condition names: if an output has a deadline or a lease, or such a topic.
+/// Shorter period, used only if an output has a deadline or a lease, or if the entry condition of a
+/// mode names its topic. At this period, events of outputs are polled, and counters are sent of the
+/// outputs whose topics such a condition names.
 const EVENTS: Duration = Duration::from_millis(100);
 /// Without a launcher: time from the finish of a component until the module ends, if the other
 /// components have no work left.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Maximum time for the work that is left then. The module cannot know whether samples that others
-/// still publish matter.
+/// Maximum time for the work that is left after [`SETTLE`]. Other processes may publish for ever,
+/// and the module cannot know whether their samples matter.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
 
 /// Parameters of `driveline-host`.
@@ -58,8 +59,9 @@ pub struct HostOptions {
     pub module: String,
     /// Assignments `component.parameter=value`.
     pub set: Vec<String>,
-    /// Topics that gateways read by rules, from a launcher that has checked the whole graph.
-    /// `None`: any, if the graph has keys of gateways.
+    /// Topics that a gateway reads because a rule in its keys of the graph selects them. A launcher
+    /// that has checked the whole graph knows them. `None`: they are unknown, so if the graph has
+    /// keys of gateways, a gateway may read any topic that leaves the process.
     pub carried: Option<Vec<String>>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
@@ -572,8 +574,8 @@ impl Running<'_> {
                 .fold(counters_at, Instant::min);
             match self.wait(Some(next.saturating_duration_since(now)))? {
                 Woken::Stop => {
-                    // If the launcher has sent the line `drain`, then before the signal, but this
-                    // process may not have read it yet.
+                    // If the launcher sends the line `drain`, it does so before it sends the
+                    // signal. This process may not have read the line yet.
                     if self.has_word_to_drain() {
                         self.drain();
                     }

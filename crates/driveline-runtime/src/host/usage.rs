@@ -4,7 +4,8 @@
 use crate::account::Usage;
 use std::path::{Path, PathBuf};
 
-/// Greater limits mean no limit: version 1 writes the greatest number of pages.
+/// A limit from here on means that there is none: version 1 then reports the greatest possible
+/// limit, 9223372036854771712 bytes with pages of 4 KiB.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Reads the usage. Values that cannot be read are absent. Reads a few files and allocates.
@@ -104,9 +105,9 @@ mod tests {
             ("cg/memory/memory.max_usage_in_bytes", "9\n"),
             ("cg/memory/memory.limit_in_bytes", "100\n"),
             ("cg/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
+            // The directory of `cpu,cpuacct` is found as `cpu`, which is a link to it.
             ("cg/cpu/libpod/x/cpu.stat", "nr_periods 4\nnr_throttled 3\nthrottled_time 7000\n"),
         ]);
-        // The directory of `cpu,cpuacct` is found as `cpu`, which is a link to it.
         let two = usage(&[
             status,
             ("proc/cgroup", "0::/libpod/x\n"),

@@ -107,8 +107,8 @@ impl Watch {
         let _ = (&self.word).write(&[1]);
     }
 
-    /// Ends the processes that components have started and not ended, if no other process can do
-    /// it.
+    /// Ends the processes that components have started and not ended, if the launcher is gone.
+    /// Otherwise the launcher does this.
     pub(super) fn end_the_rest(&self) {
         if self.launcher_gone.load(Ordering::Acquire) {
             signal_own_group(Signal::TERM);
@@ -172,8 +172,8 @@ impl Thread {
     }
 
     fn wait(&mut self, timeout: Duration) {
-        // The main thread handles the launcher's words; here only their end matters, which
-        // is always reported.
+        // The main thread reads the launcher's lines. Here only the closing of the socket matters,
+        // which `poll` reports even if no events are requested.
         let launcher =
             self.subject.socket.as_ref().filter(|_| !self.launcher_gone.load(Ordering::Relaxed));
         let mut fds = vec![PollFd::new(&self.subject.signals, PollFlags::IN)];
@@ -202,8 +202,8 @@ impl Thread {
         }
         let read = if word { Some((&self.word).read(&mut bytes)) } else { None };
         match read {
-            // The main thread has closed the socket and leaves the process. The time-out applies to
-            // its last code as well.
+            // The main thread has closed the socket and is about to leave the process. The time-out
+            // also applies to the code that it still runs, such as exit handlers.
             Some(Ok(0)) => self.main_listens = false,
             Some(Err(ref e)) if e.kind() != std::io::ErrorKind::WouldBlock => {
                 self.main_listens = false

@@ -34,7 +34,8 @@ pub(crate) struct ParameterWord {
     pub(crate) component: String,
     pub(crate) name: String,
     pub(crate) value: ParameterValue,
-    /// Mode that sets it; `None` for a command, also when it is repeated after a restart.
+    /// Mode that sets it; `None` for a command's change, also when the launcher sends that change
+    /// again after a restart of the module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mode: Option<String>,
 }
@@ -66,7 +67,8 @@ pub(crate) struct LogWord {
     pub(crate) filter: String,
 }
 
-/// States of modal components. A component that it does not name stays as it is.
+/// States of modal components, which are those that a mode of the graph names in `active`. A
+/// component that this word does not name stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ModeWord {
     /// Number of the switch, repeated in each acknowledgement.
