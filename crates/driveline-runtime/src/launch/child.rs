@@ -45,7 +45,7 @@ pub(super) struct Start<'a> {
     pub(super) graph: &'a Path,
     pub(super) module: &'a str,
     pub(super) set: &'a [String],
-    /// Topics of the module that gateways read by rules, separated by commas.
+    /// Topics of the module that a gateway reads because a rule selects them, separated by commas.
     pub(super) carried: String,
     pub(super) domain_dir: &'a Path,
     pub(super) environment: &'a BTreeMap<String, String>,
@@ -272,8 +272,8 @@ impl Child {
     }
 
     /// Sends a line to the process. If its socket is full, the rest of the line is sent later; if
-    /// [`MAX_UNSENT`] bytes wait, the whole line is dropped. A process that has ended, or does not
-    /// read, is detected otherwise.
+    /// [`MAX_UNSENT`] bytes wait, the whole line is dropped. There is no error: the launcher
+    /// detects by other means that a process has ended or does not read.
     pub(super) fn say(&mut self, line: &[u8]) {
         if self.unsent.len() + line.len() <= MAX_UNSENT {
             self.unsent.extend_from_slice(line);
@@ -462,7 +462,8 @@ impl Child {
         })
     }
 
-    /// Returns whether it was suspended or continued since the last check.
+    /// Returns true if it was suspended since the last check, false if it was continued, and `None`
+    /// if neither has happened.
     pub(super) fn look_for_stops(&mut self) -> Option<bool> {
         let what = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
         let mut changed = None;
@@ -486,8 +487,7 @@ impl Child {
     }
 
     /// Ends all processes of the module's process group, such as those that the module has started
-    /// and not ended itself. While the process is
-    /// not reaped, its group's number cannot be reused.
+    /// and not ended itself. While the process is not reaped, its group's number cannot be reused.
     fn kill_group(&self) {
         if let Body::Own { process, .. } = &self.body
             && let Some(group) = Pid::from_raw(process.id().cast_signed())

@@ -76,8 +76,8 @@ impl LastWords {
         gateway: bool,
     ) -> Option<String> {
         match (&self.failed, &self.crash) {
-            // The previous handler may have aborted instead of returning to the faulting
-            // instruction.
+            // After the report of the crash, the signal's previous handler runs, for example Rust's
+            // own handler of stack overflows. It may abort, so SIGABRT may end the process.
             (_, Some((signal, call)))
                 if [Some(*signal), Some(s::SIGABRT)].contains(&status.signal()) =>
             {
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(
             said.cause(ExitStatus::from_raw(9), false, false),
             None,
-            "what was handled is not what ended it"
+            "SIGKILL ended it, not the reported signal"
         );
         assert!(LastWords::default().cause(code, false, false).unwrap().contains("exit()"));
         let asked = LastWords { asked: true, ..LastWords::default() };
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(
             asked.cause(ExitStatus::from_raw(0), true, false),
             None,
-            "the launcher asks all of them"
+            "an end that the launcher requested needs no cause"
         );
         let gateway = LastWords::default().cause(code, false, true).unwrap();
         assert!(

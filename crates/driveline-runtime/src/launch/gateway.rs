@@ -37,11 +37,13 @@ pub struct GatewayOptions {
     pub program: PathBuf,
     /// Configuration: the line of JSON that it reads first.
     pub config: String,
-    /// Variables for libraries in it, unless the user's environment has them.
+    /// Environment variables that libraries of the gateway read. A variable that the launcher's own
+    /// environment has keeps that value.
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
-/// Returns the topics that a module publishes and gateways read by rules, separated by commas.
+/// Returns the topics that a module publishes and that a gateway reads because a rule in its keys
+/// of the graph selects them, separated by commas.
 pub(super) fn carried(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
     let outputs = module.components.iter().flat_map(|c| &c.outputs).map(|o| &o.topic);
     let of_rules = |topic: &&TopicName| graph.topics.get(*topic).is_some_and(|t| t.carried);

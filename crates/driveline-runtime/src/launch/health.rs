@@ -22,7 +22,7 @@ const SILENT: Duration = Duration::from_secs(2);
 /// State of the process of a module.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessNow<'a> {
-    /// True if it has a process, which runs the graph or waits for it.
+    /// True if the module has a process, even if its callbacks do not run yet.
     pub(super) alive: bool,
     /// Start of its state.
     pub(super) since: Instant,
@@ -105,7 +105,8 @@ impl Port {
         let (Some((at, first)), Some(newest)) = (self.history.front(), self.newest()) else {
             return (0, Duration::ZERO);
         };
-        // Reports come once a second. Without one for longer there were no samples.
+        // A module reports once a second if samples came. If the newest report is older than
+        // `SILENT`, no samples came since, and the time until now counts as well.
         let late = now.saturating_duration_since(newest) > SILENT;
         let end = if late { now } else { newest };
         (self.samples().saturating_sub(*first), end.saturating_duration_since(*at))

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 /// Readable when the end of the run is requested.
 pub struct Interrupt {
     socket: UnixStream,
-    /// Readable when the terminal or the reader has ended.
+    /// Readable when the terminal, or the program that reads the launcher's output, has ended.
     hang_up: UnixStream,
     /// Readable when a suspension is requested.
     suspend: Option<UnixStream>,
@@ -77,7 +77,7 @@ impl Interrupt {
         self.suspend.as_ref().is_some_and(|s| take(s) > 0)
     }
 
-    /// Returns true if a terminal or a reader has ended since the last check.
+    /// Returns true if the terminal or the reader of the output has ended since the last check.
     pub(super) fn take_hang_up(&self) -> bool {
         take(&self.hang_up) > 0
     }
@@ -95,8 +95,9 @@ impl Interrupter {
         let _ = (&self.socket).write(&[1]);
     }
 
-    /// Requests the end because the terminal or the reader has ended. A shell and the kernel can
-    /// report it several times: it counts once, and never as the second Ctrl-C that kills.
+    /// Requests the end because the terminal, or the program that reads the launcher's output, has
+    /// ended. A shell and the kernel can report this several times: it counts once, and never as
+    /// the second Ctrl-C that kills.
     pub fn hang_up(&self) {
         let _ = (&self.hang_up).write(&[1]);
     }

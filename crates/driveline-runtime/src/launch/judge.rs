@@ -278,7 +278,7 @@ impl<'a> Judge<'a> {
         }
         let stood_still = now.saturating_sub(looked) > STALL;
         if beat == known {
-            // The next beat shows whether it works.
+            // No new beat: only the next one shows whether the process has worked since the last.
             let since = if stood_still { now } else { since };
             self.last = Some((now, known, since));
             return if now.saturating_sub(since) > STALL || stood_still {

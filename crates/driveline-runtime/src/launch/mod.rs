@@ -113,7 +113,7 @@ pub enum Event {
         module: String,
         /// The program.
         program: String,
-        /// Its build; empty in releases before this.
+        /// Its build; empty if it is of an earlier release, which does not report it.
         build: String,
     },
     /// The module was started by others, with another graph or `--set` than the launcher's.

@@ -39,8 +39,9 @@ pub struct LaunchOptions {
     /// first samples are lost. Unmatched topics are then reported, and the graph runs without them.
     pub matched_within: Duration,
     /// After a component has finished, the run ends when no call runs, no sample that descends from
-    /// the component waits, and no call on such a sample has ended for this long plus the longest
-    /// period of a component with inputs that a timer triggers (at most `settle`).
+    /// the component waits, and no call on such a sample has ended for some time. That time is
+    /// `quiet` plus the longest period of the timers that trigger components with inputs; of this
+    /// period, at most `settle` counts.
     pub quiet: Duration,
     /// This time counts instead of `quiet` if other sources keep the readers busy.
     pub settle: Duration,

@@ -101,7 +101,8 @@ pub fn run<'a>(
     if programs.is_empty() {
         return Err(LaunchError::Nothing);
     }
-    // Gateways inherit it; modules know the cores by themselves.
+    // Gateways inherit the launcher's CPUs. A module's process reads the exclusive cores from the
+    // graph itself.
     let _kept_off = kept_off(graph, sink);
     let began = Instant::now();
     let process = |program: &Program<'a>| Process {
@@ -609,7 +610,8 @@ impl Launcher<'_> {
                     });
                 }
             }
-            // A module that the launcher has started has its files and settings.
+            // A module that the launcher has started has the launcher's files and settings, so only
+            // modules that others have started are checked.
             Record::Graph { digest }
                 if only_listens
                     && graph_digest(&self.graph.files, &self.options.set)
@@ -655,7 +657,7 @@ impl Launcher<'_> {
             return;
         }
         let settling = matches!(self.phase, Phase::Settling);
-        // The others run already.
+        // The other modules run already, so this one starts at once.
         self.send_mode(process);
         self.send_parameters(process);
         let p = &mut self.processes[process];
@@ -688,7 +690,8 @@ impl Launcher<'_> {
         let with_the_run =
             matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));
         let Some(c) = &mut self.processes[process].child else { return Ok(()) };
-        // Its own time-out for a component has passed just before the launcher's.
+        // The process has ended itself, because a component did not return within the process's own
+        // time-out, which passed before the launcher's.
         let gave_up = c.end_requested && status.code() == Some(i32::from(host::exit::STUCK));
         c.killed |= gave_up;
         if gave_up && stopping && !self.killed.contains(&c.module) {

@@ -94,8 +94,8 @@ pub(super) enum State {
     Ready { since: Duration },
     /// Was asked to end. `failed: false`: it is restarted because another process is
     /// (`restart_with`), and goes to `Waiting` without a pause. `failed: true`: it starts again
-    /// after a pause, if its policy or [`Input::Faulty`] says so. It is killed at `until`; `None`:
-    /// it was killed at its `until`.
+    /// after a pause, if its policy or [`Input::Faulty`] says so. It gets SIGKILL at `until`;
+    /// `None`: that time has passed, and it got SIGKILL.
     Ending { until: Option<Duration>, failed: bool },
     /// Has ended; starts again at `until`.
     Restarting { until: Duration },

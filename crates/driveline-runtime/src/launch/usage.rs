@@ -66,8 +66,8 @@ impl Usage {
 pub(super) struct Reported([Option<Duration>; 3]);
 
 impl Reported {
-    /// Returns the exceeded limits to report at `now`: at first, and again every 10 s while
-    /// it lasts.
+    /// Returns the exceeded limits to report at `now`: each limit at first, and again every 10 s as
+    /// long as it is exceeded.
     pub(super) fn due(&mut self, now: Duration, used: &Usage, limits: &LimitsSpec) -> Vec<String> {
         let mut found = Vec::new();
         for (text, at) in used.exceeding(limits).into_iter().zip(&mut self.0) {

@@ -197,7 +197,7 @@ impl Server {
             listener: socket.listener(),
             socket,
             clients: Clients::default(),
-            // Also in a run without a request so far.
+            // The first check is due even if no tool ever sends a request.
             check_at: Some(Instant::now() + NAMED_AGAIN),
             accept_at: None,
             admits: is_trusted,

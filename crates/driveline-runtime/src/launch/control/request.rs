@@ -307,7 +307,8 @@ mod tests {
         ] {
             assert_eq!(parsed(line), Err(ErrorCode::Malformed), "{line}");
         }
-        // A request other than a stop must not cause one.
+        // A request with a wrong, missing or repeated key is refused. In particular, it stops
+        // nothing.
         for line in [
             "{\"verb\":\"stop\",\"module\":\"one\"}",
             "{\"verb\":\"stop\",\"mode\":\"drive\"}",

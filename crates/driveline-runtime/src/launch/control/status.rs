@@ -221,7 +221,7 @@ pub enum ProcessState {
     Ready,
     /// It was asked to end.
     Ending,
-    /// No process; it starts again after a pause. Releases before this said `paused`.
+    /// No process; it starts again after a pause. Earlier releases call this state `paused`.
     #[serde(alias = "paused")]
     Restarting,
     /// No process, and none any more in this run.

@@ -217,7 +217,8 @@ pub(in crate::launch) struct Modes {
 }
 
 impl Modes {
-    /// Creates the modes. `components`: the module of each modal component.
+    /// Creates the modes. `components`: the module of each modal component, which is one that a
+    /// mode names in `active`.
     pub(in crate::launch) fn new(
         rules: Vec<ModeRules>,
         initial: usize,
@@ -472,7 +473,8 @@ impl Modes {
         actions: &mut Vec<Action>,
     ) {
         let c = &mut self.components[component];
-        // An acknowledgement of an earlier switch: a later message has been sent to the component.
+        // An acknowledgement of an earlier switch is ignored: a later message has been sent to the
+        // component, which will acknowledge that one as well.
         let Some(pending) = c.pending.take_if(|p| p.switch == switch) else { return };
         if ok || !pending.active {
             return;
@@ -631,8 +633,8 @@ impl Modes {
         });
     }
 
-    /// Sends a message to the components whose state differs in the target. Its parameters come
-    /// with the activations.
+    /// Sends a message to the components whose state differs in the target mode. The parameters of
+    /// the target mode come with the activations.
     fn send(&mut self, active: bool, until: Duration, actions: &mut Vec<Action>) {
         let Some(s) = &self.switch else { return };
         let (number, mode) = (s.number, s.target);

@@ -24,7 +24,7 @@ use topics::Topics;
 pub(super) struct ModeControl<'a> {
     modes: &'a ResolvedModes,
     machine: Modes,
-    /// Modal components of the processes of this run.
+    /// Components of this run's processes that a mode names in `active`.
     components: Vec<&'a str>,
     topics: Topics,
     /// Processes of the modules that each mode's condition names.
@@ -108,7 +108,7 @@ impl<'a> ModeControl<'a> {
         self.topics.observe(record, now);
     }
 
-    /// Counters of a module's new process begin with 0.
+    /// Notes that these components are in a new process, whose counters begin with 0.
     pub(super) fn restarted(&mut self, components: &[&str]) {
         self.topics.restarted(components);
     }
@@ -219,7 +219,7 @@ impl<'a> ModeControl<'a> {
         active.iter().filter(is_missing).cloned().collect()
     }
 
-    /// Notes how a switch ended.
+    /// Notes the beginning, the failed modes and the end of a switch, for [`Self::status`].
     pub(super) fn note(&mut self, action: &Action, now: Duration) {
         match action {
             Action::Began { switch, from, mode, by } => {

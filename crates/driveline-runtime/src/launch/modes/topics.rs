@@ -11,8 +11,8 @@ use std::time::Duration;
 const WINDOW: Duration = Duration::from_secs(1);
 /// Time within which outputs report their counters, ten times a second, even on a busy machine.
 const REPORTED_WITHIN: Duration = Duration::from_millis(300);
-/// Minimum time between two entries of a history, which bounds its length. If many outputs publish
-/// a topic, each of them is reported ten times a second.
+/// Minimum time between two entries of a history, which bounds its length: if many outputs publish
+/// a topic, many more reports come, ten a second of each output.
 const STEP: Duration = Duration::from_millis(30);
 
 /// State of one topic.
@@ -24,7 +24,7 @@ struct Topic {
     published: u64,
     newest: Option<MonotonicNs>,
     /// Times of reports, at least [`STEP`] apart, with `published` at that time. Only the first one
-    /// is before the window.
+    /// may be older than [`WINDOW`] plus [`REPORTED_WITHIN`].
     history: VecDeque<(MonotonicNs, u64)>,
     /// Time of the last report.
     reported: Option<MonotonicNs>,

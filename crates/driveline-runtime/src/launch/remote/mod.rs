@@ -442,7 +442,8 @@ fn listen(path: &std::path::Path) -> io::Result<UnixListener> {
         _ => {}
     }
     let listener = UnixListener::bind(path).map_err(said)?;
-    // In a directory that passes on its group, the module has access by that group.
+    // In a set-group-ID directory, the socket gets the directory's group, and the module has access
+    // as a member of that group.
     let by_group = path
         .parent()
         .and_then(|d| d.metadata().ok())

@@ -24,15 +24,16 @@ impl Launcher<'_> {
         }
     }
 
-    /// Handles the end of the terminal or the reader, which counts once.
+    /// Handles the end of the terminal, or of the program that reads the launcher's output. It
+    /// counts as one request, however often it is reported.
     pub(super) fn hung_up(&mut self) {
         if !matches!(self.phase, Phase::Stopping { .. }) {
             self.stop_as_asked();
         }
     }
 
-    /// Stops the modules. A component that has finished is not the reason: its remaining work is
-    /// not done any more.
+    /// Stops the modules. If a component has finished before, the request is nevertheless the
+    /// reason for the end, because the remaining work is not done any more.
     fn stop_as_asked(&mut self) {
         match self.end {
             Some(End::Finished { .. }) | None => self.end = Some(End::Interrupted),

@@ -187,7 +187,7 @@ impl<'a> Launcher<'a> {
         Some(self.began + next)
     }
 
-    /// Returns true if a module that has just gone down belongs to a run that continues.
+    /// Returns true while the callbacks run: after the start, and before the modules are stopped.
     pub(super) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Settling)
     }

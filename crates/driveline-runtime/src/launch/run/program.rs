@@ -98,7 +98,8 @@ pub(super) fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str
         .collect()
 }
 
-/// Returns the longest period with which a component of these modules reads its inputs.
+/// Returns the longest period of the timers that trigger components with inputs, in the modules
+/// that are `wanted`.
 pub(super) fn slowest_timer(graph: &ResolvedGraph, wanted: impl Fn(&str) -> bool) -> Duration {
     let period = |c: &ResolvedComponent| match c.trigger {
         ResolvedTrigger::Timer { period, .. } if !c.inputs.is_empty() => Some(period),

@@ -98,11 +98,11 @@ pub(super) struct Remaining {
     round_at: Duration,
     /// Last time that data of a finished component was worked on.
     active: Duration,
-    /// Last time that a call of finite work ended.
+    /// Last time that a round saw the end of a call of a stage that [`Stage::ends`].
     progress: Duration,
     /// The last two rounds saw no work at all.
     idle: bool,
-    /// The last two rounds saw no finite work.
+    /// The last two rounds saw no work of stages that [`Stage::ends`].
     idle_but_others: bool,
 }
 
@@ -203,7 +203,8 @@ impl Remaining {
         (self.in_flight, self.round_at) = (false, now + PAUSE);
     }
 
-    /// Returns the finite work that was seen last, and components of modules that did not respond.
+    /// Returns the work of stages that [`Stage::ends`], as it was seen last, and components of
+    /// modules that did not respond.
     fn cut_off(&self, now: Duration, settle: Duration) -> Vec<CutOff> {
         let late = self.in_flight && now >= self.round_at + SILENT;
         let one = |stage: &Stage| {

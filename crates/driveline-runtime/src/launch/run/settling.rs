@@ -21,8 +21,8 @@ const MAX_SEEN: usize = 10_000;
 pub(super) struct Settling {
     /// Components that have finished.
     components: BTreeSet<String>,
-    /// Topics of these components, each with the time when the last of these components finished
-    /// that publish it. Newer data comes from other publishers.
+    /// Topics that these components publish, each with the time when the last of its finished
+    /// publishers has finished. Newer data comes from other publishers.
     topics: BTreeMap<TopicId, MonotonicNs>,
     remaining: Option<Remaining>,
     /// Source time of the newest data of these topics, by component, input and topic.

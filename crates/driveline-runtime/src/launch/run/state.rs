@@ -37,7 +37,7 @@ impl Past {
 
     pub(super) fn started(&mut self) {
         self.starts += 1;
-        // Also if it was in this state just before.
+        // The time is set even if the state was `Starting` before, as after a failed attempt.
         (self.state, self.since) = (ProcessState::Starting, Instant::now());
     }
 
@@ -79,7 +79,8 @@ impl Launcher<'_> {
     }
 
     fn shown_state(&self, process: usize) -> ProcessState {
-        // The supervisor leaves the order of a stop to the launcher.
+        // When the run stops, the launcher ends the processes one by one, and the supervisor does
+        // not know which of them is ending.
         if self.processes[process]
             .child
             .as_ref()
