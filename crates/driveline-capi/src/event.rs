@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((event.kind, event.text_len), (dl_event_kind::DL_EVENT_REFUSED as u32, 7));
         assert_eq!((event.missed, event.total), (0, 0));
         assert_eq!(text[..9], *b"too far\0?");
-        // An 'ä' has two bytes: of the second one only the first would fit.
+        // An 'ä' has two bytes. Only the first byte of the second 'ä' would fit before the NUL.
         let (event, text) = polled(4, "ääää");
         assert_eq!((event.text_len, &text[..4]), (8, &[0xc3, 0xa4, 0, b'?'][..]));
         assert_eq!(polled(1, "x").1[..2], *b"\0?");

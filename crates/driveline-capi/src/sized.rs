@@ -204,7 +204,7 @@ mod tests {
                 (out.known.first_release, out.known.second_release, out.third_release),
                 expected
             );
-            assert_eq!(out.known.size, size, "the caller's");
+            assert_eq!(out.known.size, size, "the caller's size is not changed");
         }
     }
 

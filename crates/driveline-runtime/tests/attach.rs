@@ -85,7 +85,8 @@ impl Drop for Others {
 #[test]
 fn modules_that_others_have_started_are_one_run_and_the_end_of_a_source_ends_all() {
     let mut others = Others::new(&graph(20, "", ""));
-    // Before the launcher listens, and with and without a first process of a container.
+    // Both start before the launcher listens: one as in a container, with a first process, and one
+    // without.
     others.start("contain", "one");
     others.start("run", "two");
     let mut seen = Seen::default();

@@ -238,14 +238,15 @@ fn started(f: &Fixture, arguments: &[&str], control: &Path) -> (Child, UnixStrea
     (child, ours)
 }
 
-/// A process whose launcher dies, once with its account alone and once as a whole.
+/// Starts two processes of a run. For the first one, only the account's socket closes, and the
+/// launcher lives on. For the second one, the launcher dies.
 fn removes_the_socket_of_its_dead_launcher(code: u8, arguments: impl Fn(&Fixture) -> Vec<String>) {
     let f = Fixture::new(&graph(0, "", ""));
     let arguments = arguments(&f);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let domain = f.dir.path().join("domain");
     std::fs::create_dir(&domain).unwrap();
-    // It stands for a launcher: alive as long as it listens.
+    // The listener stands for a launcher, which is alive as long as it listens.
     let path = ControlSocket::new(&domain, "test", "g").unwrap().path().to_owned();
     let listener = UnixListener::bind(&path).unwrap();
     let (mut first, to_first) = started(&f, &arguments, &path);

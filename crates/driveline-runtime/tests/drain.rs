@@ -53,8 +53,8 @@ fn timers_do_not_repeat_the_last_sample_after_a_component_has_finished() {
     let f = Fixture::new(GRAPH);
     let mut seen = Seen::default();
     assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));
-    // Each timer ticks once more. A call that was in flight when the message came may count as
-    // well: it may have begun after the noted time.
+    // Each timer ticks once more. A tick that fell due just before the message came may count as
+    // well, if its call began after the noted time.
     let beats = late_calls(&seen, "beat").len();
     assert!(beats <= 2, "{beats}");
     let plans = late_calls(&seen, "planner");
@@ -108,7 +108,7 @@ fn a_program_that_publishes_on_the_topic_does_not_keep_a_run_whose_source_has_fi
         let outcome = f.run(&mut seen);
         over.store(true, Relaxed);
         assert!(matches!(&outcome.end, End::Finished { .. }), "{outcome:?}");
-        assert!(seen.printed("two").contains(&"printer got 1000"), "both are read");
+        assert!(seen.printed("two").contains(&"printer got 1000"), "both publishers are read");
     });
     assert!(published.into_inner() < 6000, "the run waited for the other program");
 }
@@ -156,8 +156,8 @@ fn a_run_does_not_end_while_a_call_runs_or_a_sample_waits() {
 #[test]
 fn a_call_that_never_ends_is_cut_off_and_named() {
     let mut f = chain("hang_on: 2");
-    // Longer than the machine may stand still: before the relay reaches the second number, and
-    // before its module has reported its work.
+    // `stuck` is longer than the machine may stand still, so that the run is not cut off before the
+    // relay reaches the second number, nor before its module has reported its work.
     (f.options.stuck, f.options.grace) = (Duration::from_secs(3), Duration::from_millis(100));
     let mut seen = Seen::default();
     let outcome = f.run(&mut seen);

@@ -32,7 +32,8 @@ const ENDS_ONCE: &str = "if [ $(wc -l < \"$0.read\") = 1 ]; then read -r go; exi
 
 #[test]
 fn it_gets_its_configuration_is_there_before_the_modules_run_and_ends_last() {
-    // Before it is ready: after that, its end may come at any time.
+    // The script prints before it reports that it is ready: after that, it may be ended at any
+    // time.
     let f = fixture(&format!("echo carrying\n{READY}\ncat > /dev/null"));
     let mut seen = Seen { interrupt_at: Some("printer got 3"), ..Seen::default() };
     let outcome = f.run(&mut seen);

@@ -58,7 +58,7 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
     });
     assert_eq!(published, Some(("count", 20)));
     let ticks = calls.iter().filter(|(_, c)| c.component == "counter").count();
-    assert_eq!(ticks, 21, "twenty published, and one finished; none after it");
+    assert_eq!(ticks, 21, "20 ticks publish, the 21st finishes, and none follows");
     let counted = seen.records.iter().rev().find_map(|(_, r)| match r {
         Record::Counters { component, stats } if component == "relay" => Some(stats.invocations),
         _ => None,
@@ -357,7 +357,7 @@ fn modules_exchange_samples_over_host_topics_from_the_first_one_on() {
     );
 }
 
-/// A publisher that keeps 20 ms where both ends have agreed on 1 ms.
+/// The counter publishes each 20 ms, but both ends have a deadline of 1 ms.
 #[test]
 fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
     for reach in ["host", "process"] {
@@ -434,7 +434,7 @@ fn connections_that_never_existed_are_in_the_outcome_with_their_reason() {
         "{edge}"
     );
     assert!(!seen.printed("two").iter().any(|l| l.starts_with("printer got")));
-    // The launcher does not see the other directory, and the ends there report that they are
+    // The launcher does not see the other directory, but the module there reports that its ends are
     // connected.
     let matched = Event::Matched {
         topic: "b".into(),

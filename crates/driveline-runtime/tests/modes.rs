@@ -85,7 +85,7 @@ fn counters(seen: &Seen, wanted: &str) -> InputCounters {
 
 #[test]
 fn a_command_switches_components_of_all_modules_and_what_passes_them_counts_as_inactive() {
-    // The planner stops itself, once it has got something.
+    // After three samples, the planner requests the mode `none`, which makes it inactive.
     let text = graph(["", "request_on: 3, mode: none", ""], "environment: {}", MODES)
         + "  none: {active: [], enter_within_ms: 60000}\n";
     let (seen, _) = while_running(&text, |tool| {
@@ -147,7 +147,8 @@ fn a_mode_that_the_run_does_not_have_and_one_that_is_refused_are_errors_with_a_r
 
 #[test]
 fn a_component_that_hangs_is_killed_and_the_fallback_is_entered() {
-    // Without a condition: the time is for the component alone.
+    // `enter_within_ms` includes the wait for the entry condition. The mode has none here, so the
+    // component has all of the time.
     let modes = MODES
         .replace(
             "active: [planner], enter_within_ms: 60000",

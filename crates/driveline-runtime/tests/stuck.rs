@@ -146,7 +146,7 @@ fn a_hung_module_and_what_it_started_do_not_outlive_their_launcher() {
         if let Some(child) = child {
             gone(&child);
         } else {
-            assert_eq!(hang, "hang_init: 1", "it came after the component that hangs");
+            assert_eq!(hang, "hang_init: 1", "only a hanging init precedes the spawn");
         }
     }
 }

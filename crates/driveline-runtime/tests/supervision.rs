@@ -115,8 +115,8 @@ modules:
 #[test]
 fn a_restarted_module_whose_connection_does_not_come_back_is_named_with_the_reason() {
     let mut f = Fixture::new(FEW_PINS);
-    // Longer than the first match may take: a connection that never existed is reported without
-    // the restart.
+    // Longer than the first match may take: a connection that never existed would be reported
+    // without the words "since a restart".
     f.options.matched_within = Duration::from_secs(3);
     let domain_dir = Some(f.options.domain_dir.clone());
     // Another program takes the pins while the module is down.
@@ -159,7 +159,8 @@ fn a_restarted_module_that_is_suspended_is_not_reported_as_not_connected() {
          number}}\n  two:\n    components:\n      printer: {library: lib, class: Printer, inputs: \
          {count: number}}\n",
     );
-    // The connections of a restarted module are checked at the next look, here that of the stop.
+    // The launcher checks the connections of a restarted module the next time that it looks for
+    // missing ones, at the latest when the run stops.
     f.options.matched_within = Duration::ZERO;
     let mut seen = Seen {
         kill_at: Some("printer got 2"),

@@ -170,12 +170,12 @@ fn a_process_that_is_stopped_for_a_minute_does_not_hang() {
             world.now += PERIOD;
             world.look(Conditions { suspended: known, ..Conditions::default() });
         }
-        assert_eq!(world.found, [], "the launcher knows of it: {known}");
+        assert_eq!(world.found, [], "the launcher knows of the suspension: {known}");
         // The first beats after the suspension come before the call ends and the samples flow.
         world.published -= world.hz * 60.0;
         assert_eq!(world.runs(Duration::from_millis(100)), []);
         world.component().since = 0;
-        assert_eq!(world.runs(10 * S), [], "the launcher knows of it: {known}");
+        assert_eq!(world.runs(10 * S), [], "the launcher knows of the suspension: {known}");
     }
 }
 

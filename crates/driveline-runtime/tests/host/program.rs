@@ -177,7 +177,7 @@ fn number(invocation: &Invocation<'_>) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// Added to the numbers of a counter that was called with a missed deadline.
+/// Number that a counter adds to its numbers after it was called with a missed deadline.
 const LATE: u64 = 1_000_000;
 
 #[derive(Default)]

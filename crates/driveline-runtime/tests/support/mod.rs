@@ -60,8 +60,8 @@ impl Fixture {
         let graph =
             loaded.graph.unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(Colour::No)));
         let mut options = LaunchOptions::new(host(), dir.path().join("domain"));
-        // If the machine stands still for a moment, this must not mean that all is processed, nor
-        // that a match is missing.
+        // These times are long: if the machine stands still for a moment, the launcher must not
+        // conclude that all work is done, nor that a match is missing.
         options.quiet = Duration::from_secs(3);
         (options.settle, options.matched_within) = (PATIENCE, PATIENCE);
         Self { dir, graph, options }

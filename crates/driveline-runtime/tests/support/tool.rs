@@ -35,8 +35,8 @@ impl Tool {
         }
     }
 
-    /// Requests the stop until the run has ended. Kills the modules that have not ended when the
-    /// second request counts.
+    /// Requests the stop repeatedly until the run has ended. Half a second after the first request,
+    /// the next one counts as a second request, which kills the modules that have not ended yet.
     pub fn stop(&self) {
         while self.ask(Verb::Stop).is_ok() {}
     }

@@ -114,7 +114,7 @@ fn a_run_whose_directory_was_removed_is_found_again_under_the_same_name() {
     rig.turn();
     assert!(rig.response(b"{\"verb\":\"status\"}\n").ok);
     drop(rig.server);
-    assert!(!path.exists(), "it goes with the run");
+    assert!(!path.exists(), "the name is removed with the run");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn each_request_gets_one_line_and_a_mistake_an_error() {
     ] {
         let client = rig.connect();
         (&client).write_all(bytes).unwrap();
-        // A long one is read in pieces.
+        // A long request is read in pieces.
         for _ in 0..8 {
             rig.turn();
         }
@@ -169,7 +169,7 @@ fn a_request_that_comes_in_pieces_is_one_and_half_a_line_has_its_time() {
         "half a line blocks no other client"
     );
     let due = rig.server.clients.next().unwrap();
-    assert!(due <= rig.now + CLIENT_WITHIN && rig.server.next() <= Some(due), "it wakes for it");
+    assert!(due <= rig.now + CLIENT_WITHIN && rig.server.next() <= Some(due), "it wakes in time");
     rig.now = due;
     rig.turn();
     assert_eq!(code(&response(&half)), Some(&ErrorCode::Late));

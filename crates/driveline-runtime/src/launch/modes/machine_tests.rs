@@ -338,7 +338,7 @@ fn a_module_that_comes_back_gets_the_mode() {
         m.step(2 * MS, Input::ModuleReady(JOYSTICK), &met, &runs),
         [sent(JOYSTICK, 0, MANUAL, &[JOYSTICK], &[])]
     );
-    // The mode needs the joystick.
+    // The current mode needs the joystick, and no switch is in flight that could try another mode.
     let kill = Action::Kill { component: JOYSTICK, why: KillReason::Failed };
     assert_eq!(m.step(3 * MS, nok(JOYSTICK, 0), &met, &runs), [kill]);
 }
@@ -356,8 +356,8 @@ fn parameters_come_with_a_mode_and_not_when_it_was_not_left() {
     let actions = m.step(300 * MS, command(AUTONOMOUS), &met, &runs);
     let planner = sent(1, 2, AUTONOMOUS, &[PLANNER], &[]);
     assert_eq!(actions[1..], [planner, sent(2, 2, AUTONOMOUS, &[], &[])]);
-    // The run goes back because the activation failed. The brake gets the values of the previous
-    // mode: it has those of the other one.
+    // The run goes back to `MANUAL` because the activation failed. The brake has the values of
+    // `AUTONOMOUS` already, so it gets those of `MANUAL` again.
     let actions = m.step(301 * MS, nok(PLANNER, 2), &met, &runs);
     assert!(actions.contains(&sent(2, 2, MANUAL, &[], &[])), "{actions:?}");
 }

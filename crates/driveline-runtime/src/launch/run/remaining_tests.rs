@@ -97,7 +97,7 @@ fn work_ends_where_all_that_is_read_comes_from_finished_components() {
             .join(", "),
         component("radar", &[], &["echo"]),
     );
-    assert_eq!(left_by(&["camera", "radar"], &apart), ["camera", "fusion+"], "another launcher's");
+    assert_eq!(left_by(&["camera", "radar"], &apart), ["camera", "fusion+"], "radar is elsewhere");
 }
 
 /// A component of the simulated world.
