@@ -131,7 +131,7 @@ pub struct ComponentIo {
     pub modes: ModeRequests,
 }
 
-/// Requests modes of the run for one component. Clones are the same; any thread.
+/// Requests modes of the run for one component. Clones act for the same component, on any thread.
 #[derive(Clone)]
 pub struct ModeRequests {
     component: String,
@@ -169,7 +169,8 @@ impl ModeRequests {
     }
 }
 
-/// Adds notes for readers of a run's figures. Clones are the same; any thread.
+/// Adds notes of one component for readers of a run's figures. Clones act for the same component,
+/// on any thread.
 #[derive(Clone)]
 pub struct Facts {
     component: String,
@@ -195,7 +196,7 @@ impl Facts {
     }
 }
 
-/// Adds timers to the executor that runs a component. Clones are the same.
+/// Adds timers to the executor that runs a component. Clones act for the same component.
 #[derive(Clone)]
 pub struct Timers {
     component: String,
@@ -270,7 +271,7 @@ pub struct LoadError {
     pub text: String,
 }
 
-/// A component's handle for the end of the run. Clones are the same; any thread.
+/// A component's handle for the end of the run. Clones act for the same component, on any thread.
 #[derive(Clone, Debug)]
 pub struct StopHandle {
     component: Arc<str>,

@@ -327,7 +327,7 @@ impl ComponentTest {
             if self.instance.promises() {
                 next = next.min(now + EVENTS);
             }
-            // A deadline that stays in the past must not keep the time from moving.
+            // The next deadline may stay in the past. The time then moves on by `EVENTS`.
             let next = if next <= now { now + EVENTS } else { next }.min(end);
             self.clock.advance(next.since(now));
             self.run_due()?;
@@ -430,7 +430,8 @@ impl ComponentTest {
     /// held.
     fn collect(&mut self) {
         for tap in &mut self.taps {
-            // Nothing is held and no checksum is verified, so that a take cannot fail.
+            // Cannot fail: each sample is copied and released at once, so the limit of held samples
+            // is not reached, and the topic does not use the host transport.
             while let Ok(Some(sample)) = tap.subscription.take() {
                 if tap.waiting.len() == KEPT {
                     tap.waiting.pop_front();

@@ -32,7 +32,7 @@ pub(crate) struct Failures {
     count: AtomicU64,
     /// Time of the last report, in nanoseconds.
     reported: AtomicU64,
-    /// Longest time of a call, if the graph declares one and a launcher watches.
+    /// Time that each call may take, if the graph declares one and a launcher watches.
     budget: Option<Budget>,
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct Bringup<'a> {
     pub(crate) executor: Arc<Executor>,
     pub(crate) stop: StopHandle,
     pub(crate) account: Option<Arc<Writer>>,
-    /// Words that the launcher reads, and the component's place in them.
+    /// Heartbeats of the module, and the component's index in them.
     pub(crate) beats: Option<(Arc<Heartbeats>, usize)>,
     /// Takes failures of calls instead of standard error and the account.
     pub(crate) failures: Option<FailureSink>,

@@ -221,8 +221,8 @@ struct Module<'a> {
 }
 
 impl Module<'_> {
-    /// Returns the words that the launcher reads, if there is a launcher and the graph declares
-    /// anything that needs them.
+    /// Returns the heartbeats, which are words in shared memory that the launcher reads, if there
+    /// is a launcher and the graph declares anything that needs them.
     fn heartbeats(&self, module: &ResolvedModule) -> Result<Option<Arc<Heartbeats>>, HostError> {
         let Some((layout, handed)) = Layout::of(module).zip(self.handed) else { return Ok(None) };
         let cannot = || os("cannot make the words of its heartbeats");

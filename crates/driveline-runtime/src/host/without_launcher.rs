@@ -10,7 +10,8 @@ use driveline_graph::{OnLauncherLost, ResolvedGraph, ResolvedModule};
 /// Number of a switch that no launcher uses.
 const BY_ITSELF: u64 = u64::MAX;
 
-/// Returns the word that the lost launcher would have sent to this module.
+/// Returns the line that the launcher, if it still existed, would send to this module to enter the
+/// mode.
 pub(super) fn word(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<ModeWord> {
     let (OnLauncherLost::Mode(name), Some(modes)) = (&graph.on_launcher_lost, &graph.modes) else {
         return None;

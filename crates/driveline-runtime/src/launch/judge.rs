@@ -204,7 +204,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Judges the words that were read at `now`.
+    /// Judges the heartbeat words that were read at `now`.
     pub(super) fn look(&mut self, now: Duration, seen: &Snapshot, on: Conditions) -> Vec<Finding> {
         let worked = self.worked(now, seen.beat, on.suspended);
         let mut found = Vec::new();

@@ -236,7 +236,7 @@ struct Launcher<'a> {
     cut_off: Vec<CutOff>,
     /// The longest call of a callback so far.
     slowest: Duration,
-    /// The longest period of timers that read inputs.
+    /// The longest period of the timers that trigger components with inputs.
     slowest_timer: Duration,
     began: Instant,
     tick_at: Instant,

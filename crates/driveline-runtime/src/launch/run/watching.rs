@@ -20,7 +20,8 @@ pub(super) struct Watching<'a> {
 }
 
 impl<'a> Watching<'a> {
-    /// Maps the words that the process has sent, if they were received. The error is for people.
+    /// Maps the heartbeats whose descriptor the process has sent, if it was received. The error is
+    /// for people.
     pub(super) fn take(
         &mut self,
         module: &'a ResolvedModule,
