@@ -307,7 +307,7 @@ pub unsafe extern "C" fn dl_service_drop(service: *mut *mut dl_service) {
 }
 
 /// Logs clients that are matched, end, or do not match, with the reason. The clients' processes log
-/// these events themselves; in this process no other code does.
+/// these events themselves; in the service's process, only this function does.
 fn emit_events(service: &mut RawService) {
     while let Some(event) = service.poll_event() {
         let service = service.service().as_str();

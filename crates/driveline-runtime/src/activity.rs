@@ -2,9 +2,9 @@
 //! Table of the component calls that run now, with their start times.
 //!
 //! Each thread that calls components has a slot of its own in a table and writes into it before and
-//! after each call: a few stores, no lock, no clock, no allocation. Other threads read the table
-//! from outside: the watch that reports long calls, and the handler of fatal signals, which may
-//! do nothing but read.
+//! after each call: a few stores, no lock, no clock, no allocation. Other code reads the table: the
+//! thread that reports long calls (`host/watch.rs`), and the handler of fatal signals
+//! (`host/crash.rs`), which may do nothing but read.
 
 use crate::account::{Call, CallPlace};
 use driveline_types::MonotonicNs;

@@ -124,7 +124,7 @@ impl Heartbeats {
         let sequence = self.word(SEQUENCE);
         let odd = sequence.load(Ordering::Relaxed) | 1;
         sequence.store(odd, Ordering::Relaxed);
-        // A reader that sees a new word also sees that it is being written.
+        // A reader that sees a new word also sees that the beat is being written.
         fence(Ordering::Release);
         write(self);
         self.word(STALLED).store(stalled, Ordering::Relaxed);

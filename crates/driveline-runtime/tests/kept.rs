@@ -93,7 +93,7 @@ fn waits_of_a_reliable_publisher_are_in_the_account() {
 }
 
 /// Returns true at the end of a stall in which the input missed a number. The counter publishes a
-/// number each 10 ms, so a stall misses none only if the machine stands still.
+/// number each 10 ms, so each stall misses numbers, unless the machine stands still.
 fn goes_on(record: &Record) -> bool {
     matches!(record, Record::Held { end: Some(end), .. } if end.missed > 0)
 }

@@ -40,7 +40,8 @@ const GATHER: Duration = Duration::from_millis(20);
 #[error("cannot start the account's thread: {0}")]
 pub struct WriterError(#[from] std::io::Error);
 
-/// Takes records of calls on the threads that make them, and writes them from a thread of its own.
+/// Takes records of calls on the threads that make the calls, and writes them from a thread of its
+/// own.
 ///
 /// [`Observer::callback`] neither blocks nor allocates nor locks. It makes a system call, to wake
 /// the thread, only if the thread is idle or half of the slots are in use: at most once per 20 ms
@@ -114,8 +115,8 @@ impl Name {
 }
 
 impl Writer {
-    /// Starts the thread. It ends when `out` refuses to be written to or the writer is dropped. A
-    /// write to `out` must not block for long: give a socket the time-out [`WRITE_WITHIN`].
+    /// Starts the thread. It ends when a write to `out` fails or the writer is dropped. A write to
+    /// `out` must not block for long: give a socket the time-out [`WRITE_WITHIN`].
     ///
     /// # Errors
     /// If the system refuses a thread.

@@ -125,7 +125,8 @@ impl Observer for Observed {
     }
 }
 
-/// The socket of the account. It sends one descriptor to the launcher together with the next write.
+/// The socket of the account. If a descriptor (that of the heartbeats) waits, it is sent to the
+/// launcher together with the next write.
 pub(super) struct AccountSocket {
     stream: UnixStream,
     next: Arc<Mutex<Option<OwnedFd>>>,

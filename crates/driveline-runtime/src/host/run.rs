@@ -216,7 +216,7 @@ struct Module<'a> {
     socket: Option<&'a UnixStream>,
     stop: &'a StopControl,
     watch: &'a Watch,
-    /// Slot for a descriptor that goes to the launcher.
+    /// Place for the heartbeats' descriptor, which goes to the launcher.
     handed: Option<&'a Mutex<Option<OwnedFd>>>,
 }
 

@@ -229,8 +229,8 @@ impl Remote {
         for _ in 0..TURN {
             let Ok((socket, _)) = self.listener.accept() else { return };
             let allowed = PeerUser::of(&socket).is_ok_and(|peer| {
-                // The user of modules that others start is unknown: the access rights of their
-                // directory protect it.
+                // The user of modules that others start is unknown: the access rights of the
+                // socket's directory decide who can connect.
                 peer.trusted || self.user.is_none_or(|user| user == peer.uid)
             });
             if allowed && self.waiting.len() < MOST_WAITING && socket.set_nonblocking(true).is_ok()
