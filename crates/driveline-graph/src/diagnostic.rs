@@ -95,7 +95,8 @@ impl Sources {
 /// A place as shown to people and tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// File, as reached from the path given.
+    /// Path of the file, as the caller gave it. For an included file: the path that `include:`
+    /// names, joined to the directory of the including file.
     pub file: PathBuf,
     /// Line, column and length.
     #[serde(flatten)]

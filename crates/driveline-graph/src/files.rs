@@ -58,7 +58,8 @@ pub(super) struct Assignment {
     pub(super) component: String,
     pub(super) parameter: String,
     pub(super) value: Node,
-    /// Place that names component and parameter; `None` for a command-line argument.
+    /// Place of the component's name. The next two fields are the places of the parameter's name
+    /// and of the value. All three are `None` for a command-line argument.
     pub(super) component_site: Option<Site>,
     pub(super) parameter_site: Option<Site>,
     pub(super) value_site: Option<Site>,
@@ -210,8 +211,9 @@ impl Files {
         files
     }
 
-    /// Returns true if a gateway that is registered only in another process reads the topic by a
-    /// rule, or may read it.
+    /// Returns true if a gateway reads the topic by a rule
+    /// ([`TopicRule`](super::section::TopicRule)), or may read it, and this process does not know
+    /// the gateway's section ([`Registered::Elsewhere`]).
     pub(super) fn is_carried_elsewhere(&self, topic: &TopicName, reach: Reach) -> bool {
         let Registered::Elsewhere { carried } = &self.registered else { return false };
         match carried {
@@ -413,8 +415,9 @@ impl Files {
                 if mistakes.is_empty() { root.clone() } else { partial::part(root, &mistakes)? };
             let e = match self.typed(document, &part) {
                 Ok(spec) => return Some(spec),
-                // An alias repeats a mistake that the check against the schema has already
-                // reported.
+                // A mistake remains that the check against the schema has already reported. It is
+                // in a value that an alias (`*name`) repeats: the copy has the place of the
+                // original, so only the original was removed.
                 Err(_) if by_schema => return None,
                 Err(e) => e,
             };
@@ -470,7 +473,8 @@ impl Files {
     }
 
     fn join(&mut self, document: usize, spec: &GraphFile, sections: Vec<InSection>) {
-        // Includes come first, so the name in the loaded file itself takes precedence.
+        // Included files are joined before the file that includes them, so the name in the
+        // including file takes precedence.
         self.name = spec.name.clone().or(self.name.take());
         self.domain = spec.domain.clone().or(self.domain.take());
         self.domain_group = spec.domain_group.or(self.domain_group);

@@ -4,7 +4,8 @@
 //! [`load`] reads a file with all that it includes, checks it against the types in [`model`], reads
 //! the classes of the component libraries, and resolves everything into a [`ResolvedGraph`]. It
 //! collects all mistakes that it can find, each with file, line and a suggestion. If a part cannot
-//! be read, the other parts are still checked. Any bytes in the files give findings or a graph.
+//! be read, the other parts are still checked. Whatever bytes the files contain, [`load`] returns
+//! findings or a graph, and does not panic.
 //!
 //! Not here: starting processes.
 //!

@@ -324,7 +324,8 @@ impl Check<'_> {
                 self.error(&["parameters", component], Part::Key, text, help);
                 continue;
             }
-            // For other modules, only the values of the graph are known.
+            // Only for modules in `looked_at` are the parameters of the classes known. For other
+            // modules, only the parameters that the graph sets are known, so nothing is checked.
             let known = |m: &&ResolvedModule| {
                 looked_at.is_none_or(|names| names.iter().any(|name| name == m.name.as_str()))
             };

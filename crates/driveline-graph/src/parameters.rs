@@ -31,7 +31,7 @@ pub(super) fn ranges(class: &ComponentClass) -> BTreeMap<String, ValueRange> {
 #[must_use]
 pub fn parameter_from_text(text: &str, declared: &ParameterValue) -> Option<ParameterValue> {
     if let ParameterValue::Text(_) = declared {
-        // The text may be in quotes, as in a dump, or without quotes.
+        // The text may be in quotes, as `driveline param dump` prints it, or without quotes.
         let quoted = text.starts_with('"').then(|| ParameterValue::from_json(text).ok()).flatten();
         return Some(match quoted {
             Some(value @ ParameterValue::Text(_)) => value,
@@ -77,7 +77,7 @@ fn parameter_value(value: &Value) -> Option<ParameterValue> {
         Value::Integer(v) => ParameterValue::Integer(*v),
         Value::Float(v) => ParameterValue::Float(*v),
         Value::Text(v) => ParameterValue::Text(v.clone()),
-        // The file reader bounds the depth.
+        // This recursion is safe: the YAML reader bounds the depth of nesting.
         Value::List(items) => {
             let items = items.iter().map(|item| parameter_value(&item.value));
             ParameterValue::List(items.collect::<Option<_>>()?)
@@ -190,7 +190,8 @@ impl Resolver<'_> {
             .help(help);
             return self.files.error(report(d, key));
         };
-        // On the command line, text that looks like a number or a list is text if text is declared.
+        // On the command line, a value that looks like a number, list or map stays text if the
+        // parameter's default is text.
         let raw = argument.as_deref().and_then(|a| a.split_once('=')).map(|(_, text)| text.trim());
         let value = match (&value, &declared.default, raw) {
             (ParameterValue::Text(_), ..) => value,

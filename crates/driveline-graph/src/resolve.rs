@@ -76,7 +76,8 @@ pub struct Loaded {
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
     let mut files = Files::read(path, options.registered.clone());
-    // Parts that could not be read must not be reported as missing from the graph.
+    // Parts that could not be read must not be reported as missing from the graph. So if there are
+    // such parts, each of the others is checked only by itself.
     let is_whole = files.found.errors() == 0;
     let is_too_large = files.is_too_large();
     for argument in &options.set {
@@ -689,8 +690,8 @@ impl<'a> Resolver<'a> {
                         Some(self.place(at, &path, Part::Value)),
                     )
                 }
-                // A component must have all its outputs; an output that the graph does not name
-                // leads nowhere.
+                // A component publishes on all outputs of its class. An output that the graph does
+                // not name gets a topic of its own, `<component>/<port>`.
                 None => (format!("{}/{port}", at.component), QosChange::default(), None),
             };
             let Ok(topic) = name.parse::<TopicName>() else { continue };
@@ -714,8 +715,8 @@ impl<'a> Resolver<'a> {
         outputs
     }
 
-    /// Returns the index of an input that a trigger names. If there are no inputs at all, that is
-    /// reported instead.
+    /// Returns the index of an input that a trigger names. Reports a name that no input has, unless
+    /// the component has no inputs at all: [`Self::trigger`] reports that.
     fn trigger_input(&mut self, at: &At<'_>, name: &str, ports: &[&str]) -> Option<usize> {
         let found = ports.iter().position(|p| *p == name);
         if found.is_none() && !ports.is_empty() {

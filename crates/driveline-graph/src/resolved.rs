@@ -108,7 +108,7 @@ pub struct ResolvedModule {
     pub components: Vec<ResolvedComponent>,
     /// Restart after its process has ended.
     pub restart: ResolvedRestart,
-    /// Time from the start of the process until it must be ready; the launcher's unless given.
+    /// Time from the start of the process until it must be ready. `None`: the launcher's default.
     pub ready_within: Option<Duration>,
     /// Modules that must be ready before it is started.
     pub depends_on: Vec<String>,

@@ -49,7 +49,7 @@ pub trait SectionSpec: Any + Debug + Send + Sync + erased_serde::Serialize {
     fn rules(&self) -> Vec<TopicRule> {
         Vec::new()
     }
-    /// Returns the name of the other side of the rules, for texts.
+    /// Returns the name of the other side of the rules, for texts, such as `ROS 2`.
     fn peer(&self) -> &'static str {
         ""
     }

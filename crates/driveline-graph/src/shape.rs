@@ -35,7 +35,8 @@ pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Fi
     if is.0 == expected.0 || root.entry(expected.0).is_some() {
         return None;
     }
-    // A word without `/` or `.` would be treated as an experiment's name.
+    // The help names `./FILE` for a file in the current directory: `driveline bench run` takes a
+    // word without `/` and `.` for the name of an experiment.
     let path =
         if path.components().count() == 1 { Path::new(".").join(path) } else { path.to_owned() };
     let [before, after] = is.2;
@@ -365,7 +366,8 @@ impl<'a> Checker<'a> {
     /// Visits the keys that a schema lists, and the keys within its lists and within its mappings
     /// with arbitrary names.
     fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut Look<'_, 'a>) {
-        // Recursive values, such as parameter values, have no named keys.
+        // More than two steps without a named key: this is a recursive type, such as that of
+        // parameter values. It has no named keys, and visiting it would not end.
         let unnamed = path.iter().rev().take_while(|p| ["NAME", "[]"].contains(p)).count();
         if unnamed > 2 {
             return;
@@ -531,7 +533,7 @@ fn plain_number(key: &str, text: &str) -> Option<String> {
     Some(format!("Write a plain number, which is in {what}: `{key}: {value}`"))
 }
 
-/// Formats a number for people; one with dozens of digits gets an exponent.
+/// Formats a number for people; a very large or very small one gets an exponent.
 fn number(value: f64) -> String {
     let plain = value == 0.0 || (1e-6..1e15).contains(&value.abs());
     if plain { value.to_string() } else { format!("{value:e}") }

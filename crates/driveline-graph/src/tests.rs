@@ -68,7 +68,7 @@ fn a_sound_graph_is_resolved_with_all_defaults() {
     assert_eq!(
         (lane.inputs[0].qos.depth, lane.inputs[0].max_held),
         (4, 3),
-        "two threads at once, and one on its way"
+        "one sample for the trigger, and one for each of two threads"
     );
     assert_eq!(lane.trigger, ResolvedTrigger::Any { on: vec![0], max_age: None });
     let executors: Vec<_> =
@@ -741,7 +741,7 @@ fn graphs_beyond_all_measure_are_refused_before_they_are_compared() {
         "cannot read",
         "relative",
     );
-    // Each circle is one finding, and there can be very many.
+    // Each circle is one finding. There can be very many, so only the first ten are reported.
     let component =
         |i: usize| format!("c{i}: {{library: l, class: C, inputs: {{a: t}}, outputs: {{b: t}}}}");
     let text =

@@ -25,7 +25,8 @@ const MAX_CYCLES: usize = 10;
 /// separate pins for tools (`OBSERVER_PINS` of the host transport).
 const WATCH_PINS: u32 = 1;
 const LEAST_HOSTS: u32 = 3;
-/// Pins for a gateway that exchanges topics by rules, which reads a topic once for all nodes.
+/// Pins for a gateway that exchanges topics by rules, such as the gateway to ROS 2. It reads a
+/// topic once, however many ROS 2 nodes subscribe to it.
 const RULE_PINS: u32 = 1;
 
 /// One end of a topic.
@@ -71,7 +72,8 @@ impl End {
 struct Idle {
     name: String,
     place: Place,
-    /// Key of the section that has a rule for the other name, if none has a rule for this name.
+    /// Key of the section that has a rule for the used topic's name, if no section has a rule for
+    /// `name`. The entry is then probably the one that is misspelt.
     wrong: Option<&'static str>,
 }
 

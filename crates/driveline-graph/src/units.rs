@@ -54,7 +54,7 @@ impl FromStr for ByteSize {
         let unit = unit.trim();
         let factor = UNITS.iter().find(|(u, _)| *u == unit).map(|(_, f)| *f);
         let factor = if unit.is_empty() { Some(1) } else { factor }.ok_or_else(bad)?;
-        // Decimals are exact only up to 2^53 bytes, far beyond the maximum.
+        // An `f64` represents whole numbers exactly only up to 2^53, far beyond the maximum.
         let number: f64 = number.parse().map_err(|_| bad())?;
         let bytes = number * factor as f64;
         if bytes > Self::MAX as f64 {

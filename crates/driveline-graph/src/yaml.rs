@@ -381,8 +381,8 @@ impl Builder {
     }
 }
 
-/// Returns the parser's message, with a hint at tabs: they are the most frequent mistake, and may
-/// be reported a line off.
+/// Returns the parser's message, or a message about a tab in the indentation. Tabs are the most
+/// frequent mistake, and the parser may report one in the line before or after it.
 fn broken(text: &str, span: Span, info: &str) -> Fault {
     let at = span.line as usize;
     for (number, line) in text.lines().enumerate().skip(at.saturating_sub(2)).take(3) {

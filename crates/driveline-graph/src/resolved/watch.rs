@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Declarations that a module must keep.
+//! Declarations of a graph that a module must keep, such as the longest time of a call, the rate of
+//! an output, and limits on resources.
 
 use crate::model::{LimitsSpec, Reaction};
 use serde::Serialize;
