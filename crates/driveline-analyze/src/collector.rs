@@ -305,8 +305,8 @@ impl Collector {
     }
 
     /// Returns true if the publishers counted as many samples as the input, and both counts are
-    /// complete. [`Self::not_connected`] is computed as the remainder, so it cannot confirm the
-    /// counts.
+    /// complete. [`Self::not_connected`] does not count here: it is computed as the difference of
+    /// the two counts, so with it they would always agree.
     pub(crate) fn is_checked(&self, stage: &str, input: &InputSeries) -> bool {
         let Some(topic) = self.topics.get(&input.topic) else { return false };
         let counters = input.counters();
@@ -357,7 +357,8 @@ impl Collector {
     /// Returns the components that samples trigger and that were never called, in the order of the
     /// graph. Each comes with its topics on which no sample came, possibly none. Only topics that
     /// trigger it count, or all if calls were skipped because an input had no sample. A component
-    /// whose module stays down is not among them: this is the reason, and is reported as such.
+    /// whose module stays down is left out: the end of the module is the reason, and is reported by
+    /// itself.
     #[must_use]
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
@@ -425,11 +426,13 @@ impl Collector {
 
     /// Returns the number of samples published on a topic: the count that its publishers report
     /// once a second, or the higher count that received sequence numbers prove. For an external
-    /// topic, the result is the number of samples that its readers received or missed: earlier
-    /// samples do not belong to this run, and a restarted publisher begins with 1 again.
+    /// topic, the result is the number of samples that its readers received or missed. Its sequence
+    /// numbers are no count: they include samples from before this run, and a restarted publisher
+    /// begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
-        // Programs outside of the run may publish as well. An input of a restarted process may have
-        // received kept samples a second time.
+        // Programs outside of the run may publish as well, so an input may have counted more
+        // samples than the publishers of the run. Such a count is used, except that of an input
+        // whose restarted process may have received kept samples a second time.
         let inputs = self.stages.iter().flat_map(|(stage, s)| {
             s.inputs.iter().map(move |(input, series)| (stage.as_str(), input.as_str(), series))
         });
@@ -457,8 +460,8 @@ impl Collector {
     }
 
     /// Returns true if a topic is a sensor's: a component without inputs publishes it, or its
-    /// samples are their own origin. A timer that publishes before it has read a sample does not
-    /// count as a sensor.
+    /// samples are their own origin. A component with inputs that publishes on a timer before it
+    /// has read its first sample does not count as a sensor.
     pub(crate) fn is_source(&self, id: TopicId, topic: &TopicSeries) -> bool {
         let mut publishers =
             self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();
@@ -599,7 +602,7 @@ impl StageSeries {
     /// cannot be extended, and the lowest negative age or part of an age, if any.
     fn add_ages(&mut self, record: &StageRecord<'_>) -> (bool, Option<i64>) {
         let mut lineage = Lineage::start(record.start);
-        // Conversions count as communication, in any order.
+        // Conversions count as communication, wherever in the call they were made.
         let (converted, mut until) =
             (record.conversion_ns.saturating_add(record.encoding_ns), record.start);
         for input in record.inputs {

@@ -4,8 +4,9 @@
 use driveline_types::text::misleads;
 
 /// Returns text made safe for HTML and SVG, in elements and in quoted attributes. Control
-/// characters other than line end and tab, which such documents may not contain, become spaces, and
-/// so do invisible characters and characters that change the writing direction. Allocates.
+/// characters become spaces, because such documents may not contain them; line ends and tabs stay.
+/// Invisible characters and characters that change the writing direction become spaces, too.
+/// Allocates.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

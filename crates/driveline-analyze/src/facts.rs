@@ -19,7 +19,8 @@ pub struct RunFacts {
     pub ended: Option<Ended>,
     /// Notes that a reader of the figures must know, one sentence each.
     pub notes: Vec<String>,
-    /// Speed for the reaction distance, in km/h; without it no distance is given.
+    /// Speed of the vehicle in km/h, for [`ReactionDistance`](crate::ReactionDistance); without it
+    /// no distance is given.
     pub speed_kmh: Option<f64>,
     /// Start of the run, as Unix time in seconds.
     pub started_unix_s: Option<i64>,
@@ -39,7 +40,8 @@ pub struct RunFacts {
     pub unconnected: Vec<Unconnected>,
     /// Modules that were suspended (SIGSTOP) when the run ended.
     pub suspended: Vec<String>,
-    /// Work that was cut off although its source had finished.
+    /// Components that still had samples of a finished component to process, made no progress, and
+    /// were therefore ended with the run.
     pub cut_off: Vec<CutOff>,
     /// Components that are active in some modes only.
     pub modal: Vec<String>,

@@ -35,7 +35,7 @@ pub struct ComponentTransition {
     pub stage: String,
     /// True if it was to become active.
     pub active: bool,
-    /// Duration of its call, in milliseconds.
+    /// Duration of its `on_activate` or `on_deactivate`, in milliseconds.
     pub took_ms: f64,
     /// Reason of the failure.
     pub error: Option<String>,

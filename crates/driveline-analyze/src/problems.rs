@@ -18,7 +18,8 @@ pub enum ProblemKind {
     ReliableLoss,
     /// Two components of a topic were never connected.
     NotConnected,
-    /// Remaining work of a finished source was cut off, because it made no progress.
+    /// A component still had samples of a finished component to process, but made no progress, so
+    /// the run ended without this work.
     CutOff,
     /// A component that samples trigger was never called.
     NeverCalled,
@@ -26,7 +27,7 @@ pub enum ProblemKind {
     ModuleSuspended,
 }
 
-/// Work of the graph that was not done; a run with one ends with exit code 6. Displays as
+/// Work of the graph that was not done; a run with a problem ends with exit code 6. Displays as
 /// `what: why`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {

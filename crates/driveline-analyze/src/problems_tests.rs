@@ -168,7 +168,7 @@ fn what_waits_at_the_end_keeps_the_report_from_saying_that_all_was_worked_on() {
     assert_eq!(
         (summary.problems.len(), summary.not_read_by_triggers),
         (0, 3),
-        "queued at Ctrl-C is no problem"
+        "samples that are queued at Ctrl-C are no problem"
     );
     let page = report::render(&run, &summary);
     assert!(page.contains(
@@ -236,9 +236,9 @@ fn a_triggered_component_that_was_never_called_is_a_fault_when_the_run_has_finis
         "{problems:?}"
     );
     finished.facts.ended = None;
-    assert_eq!(whats(&finished), [""; 0], "while it goes on anything may come");
+    assert_eq!(whats(&finished), [""; 0], "samples may still come during the run");
     finished.facts.ended = ended("module_died");
-    assert_eq!(whats(&finished), [""; 0], "that is why");
+    assert_eq!(whats(&finished), [""; 0], "the end of the module is the reason");
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct StageInput<'a> {
     pub input: &'a str,
     /// Its topic.
     pub topic: TopicId,
-    /// Path by which this sample arrived in the callback.
+    /// Role of the sample: it triggered the callback, or the callback read it.
     pub arrival: Arrival,
     /// The sample's header.
     pub header: &'a SampleHeader,

@@ -16,7 +16,7 @@ fn age(i: u64) -> AgeSample {
     AgeSample { end, communication_ns, computation_ns, idle_ns: 7, newest_ns: communication_ns }
 }
 
-/// A percentile is right within the error that the histogram promises.
+/// Returns true if a percentile is right within the error that the histogram promises.
 fn close(found_us: f64, true_us: f64) -> bool {
     (found_us - true_us).abs() <= true_us.abs() * HISTOGRAM_ERROR_PERCENT / 100.0 + 1e-3
 }

@@ -159,7 +159,7 @@ pub struct ServiceSummary {
     pub service: String,
     /// End of the component: client or server.
     pub end: CallEnd,
-    /// Outcomes of the calls; the others are in flight.
+    /// Number of calls, and their outcomes; calls without an outcome are in flight.
     #[serde(flatten)]
     pub calls: CallCounters,
 }

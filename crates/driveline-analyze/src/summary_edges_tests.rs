@@ -145,12 +145,12 @@ fn what_was_published_after_a_reader_had_stopped_is_a_count_of_its_own() {
             (lane.not_connected, lane.unread, lane.unknown.clone()),
             (published - 95, 0, None)
         );
-        assert_eq!(lane.checked, published == 95, "a rest proves nothing");
+        assert_eq!(lane.checked, published == 95, "`not_connected` is only a difference");
         let noted = summary.notes.iter().any(|n| n.contains("): 5 of 'image' by lane. They"));
         assert_eq!(noted, published == 100, "{:?}", summary.notes);
     }
     let running = two_ends(100, counters, false).summary();
-    assert_eq!(running.subscriptions[0].not_connected, 0, "counters come once a second");
+    assert_eq!(running.subscriptions[0].not_connected, 0, "the last counters may be old");
     let mut killed = two_ends(100, counters, true);
     killed.cut_off("lane");
     let killed = killed.summary();

@@ -156,7 +156,7 @@ fn a_run_without_a_callback_lasts_as_long_as_its_modules_ran() {
     let mut run = Collector::new(RunFacts { ran_s: Some(7.5), ..facts() });
     assert_eq!(run.summary().duration_s, 7.5);
     frame(&mut run, 0, 1, 0);
-    assert_eq!(run.summary().duration_s, 0.011, "callbacks measure it better");
+    assert_eq!(run.summary().duration_s, 0.011, "the times of callbacks have precedence");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
     }
     run.set_published("camera", "second_image", topic("image").id(), 100);
     assert_eq!(run.summary().frames_published, 154);
-    // Readers may know of more than was reported.
+    // The sequence number of a received sample may be higher than the last reported counter.
     hears(&mut run, 1, 160, 0);
     assert_eq!(run.summary().frames_published, 160);
 }

@@ -80,8 +80,8 @@ pub(crate) fn longest(
 }
 
 impl Wait {
-    /// Describes the wait. All figures of its sentence are means: if ages have two modes, with and
-    /// without the wait, the median may not contain the wait at all.
+    /// Describes the wait. All figures of its sentence are means: if only some of the data waited,
+    /// the median age may not contain the wait at all.
     fn at(
         run: &Collector,
         stage: &str,

@@ -38,8 +38,8 @@ impl Collector {
         let read = |topic: TopicId| {
             self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic.id() == topic))
         };
-        // A sample does not name its publisher, so the first new sample on a shared topic is
-        // unknown.
+        // A sample does not name its publisher. So if another module publishes on the same topic,
+        // it is unknown which sample is the first one of this module.
         let shared = |topic: TopicId| {
             let mut others = self.facts.stages.iter().filter(|s| !components.contains(&s.name));
             others.any(|s| s.outputs.iter().any(|o| o.id() == topic))
@@ -86,7 +86,8 @@ impl Collector {
 
     /// Notes that the module of the newest fault is ready again, `after_ms` after its end.
     pub fn recovered(&mut self, module: &str, after_ms: f64) {
-        // Later restarts, together with another module, do not belong to this fault.
+        // The time of the first recovery stays: without a new fault, the module was restarted
+        // together with another one (`restart_with`).
         if let Some(open) = self.faults.newest(module) {
             open.fault.ready_after_ms.get_or_insert(after_ms);
         }

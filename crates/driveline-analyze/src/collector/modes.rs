@@ -29,7 +29,7 @@ impl Collector {
                 modes.open = modes.add(switch(from.clone(), mode, cause));
             }
             Event::ModeRefused { mode, cause, why } => {
-                // Events of the previous switch may still come.
+                // `open` stays as it is, because events of the previous switch may still come.
                 modes.add(ModeSwitch {
                     failed: vec![format!("refused: {why}")],
                     ..switch(None, mode, cause)
@@ -50,7 +50,8 @@ impl Collector {
                 }
             }
             Event::Transition { component, active, took_ms, error } => {
-                // A restarted module activates its components again: no part of the switch.
+                // A restarted module activates its components again. These events repeat earlier
+                // ones and do not belong to the switch.
                 let known = |t: &ComponentTransition| {
                     (&t.stage, t.active, &t.error) == (component, *active, error)
                 };

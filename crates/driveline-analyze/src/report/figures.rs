@@ -221,7 +221,8 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
     );
     for (i, (_, points)) in series.iter().enumerate() {
         let stretches = stretches(points, span);
-        // Drawing down and up again within an interval shows its range for any length of run.
+        // In each interval, the line goes from the lowest to the highest value. So it shows the
+        // range of the values, and the number of its points does not grow with the run.
         chart.line(i, stretches.iter().flat_map(|s| [(s.at, s.least / 1e3), (s.at, s.most / 1e3)]));
     }
     if let [(name, points)] = series.as_slice() {

@@ -173,7 +173,7 @@ fn a_run_gives_a_page_with_every_plot_and_no_way_out() {
     assert!(page.contains("classical &lt;edges&gt; &amp; symmetry"));
     assert!(page.contains("image → fusion"));
     assert!(page.contains("detector.image"));
-    // The answer and the tile show the mean over all samples.
+    // The answer and the card (`tile`) show the mean over all samples.
     let mean = summary
         .end_to_end
         .iter()

@@ -54,7 +54,7 @@ impl Scale {
         if min > max {
             return Self::Log { min: 1.0, max: 10.0 };
         }
-        // Thirds of a decade leave little empty room and still end at 1, 2 or 5.
+        // Bounds at 1, 2 or 5 times a power of ten leave less empty room than whole decades.
         let (min, max) = (nice_below(min), nice_above(max * 1.0001));
         Self::Log { min, max: max.max(min * 10.0) }
     }
@@ -112,7 +112,7 @@ fn nice_below(value: f64) -> f64 {
 }
 
 /// Formats a duration with its unit and three significant digits. It is shorter than the form of
-/// `duration_us`, because axes and sentences need no alignment.
+/// `driveline_terminal::figures::duration_us`, because axes and sentences need no alignment.
 pub(super) fn duration(us: f64) -> String {
     let (value, unit) = in_unit(us);
     format!("{} {unit}", significant(value))
