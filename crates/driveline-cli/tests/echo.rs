@@ -83,7 +83,7 @@ fn publish(publisher: &mut Publisher, payload: &[u8]) {
 fn eventually(condition: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !condition() {
-        assert!(Instant::now() < end, "it never came about");
+        assert!(Instant::now() < end, "the condition did not become true");
         // time: a pause between polls; only the time-out of 60 s ends them
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -370,7 +370,7 @@ fn nothing_to_hear_is_explained() {
         err.contains("a publisher with process reach would be seen in its own process only"),
         "{err}"
     );
-    assert!(!domain.path().exists(), "who looks makes no directory");
+    assert!(!domain.path().exists(), "an observer makes no directory");
 
     let mut waiting = Running::start(&domain, &["topic", "echo", "status"]);
     let text = line(&mut waiting.err);
@@ -526,7 +526,7 @@ fn samples_that_stay_inside_their_process_are_counted() {
     let text = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed \
          inside process test only, as no other process subscribed\n";
     assert!(out.contains(text), "{out}");
-    // Another process subscribes now, so this sample is written into shared memory; the sequence
+    // This sample is written into shared memory, as if another process subscribed; the sequence
     // numbers continue.
     publish(&mut publisher, &[8, 1]);
     let out = domain.run(&["topic", "info", "tracks"]).1;

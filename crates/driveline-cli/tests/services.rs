@@ -59,7 +59,7 @@ fn services_have_a_list_of_their_own_and_their_topics_do_not_stand_among_others(
     let list =
         asked(&domain, &["service", "list"], &["SERVICE", "map/tile  TileRequest  Tile", "map "]);
     assert!(!list.contains("no process "), "{list}");
-    // Both participants have answered in time.
+    // The list is complete when it has the parts of both participants.
     let both = ["\"map\"", "\"clients\": 1"];
     let list: serde_json::Value =
         serde_json::from_str(&asked(&domain, &["service", "list", "--json"], &both)).unwrap();

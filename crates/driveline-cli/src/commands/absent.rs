@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Time for each run to respond.
 const ASK: Duration = Duration::from_millis(500);
-/// Columns for names.
+/// Number of columns to which names are cut.
 const NAME: usize = 80;
 /// Maximum number of topics or modules that a line names.
 const MAX_NAMED: usize = 5;

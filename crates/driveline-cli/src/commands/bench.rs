@@ -92,8 +92,8 @@ fn described(program: &OsStr) -> Option<Described> {
     serde_json::from_slice(&out.stdout).ok().filter(|_| out.status.success())
 }
 
-/// Leaks the text: clap needs names that live as long as the program, which only prints a
-/// completion script or writes man pages.
+/// Leaks the text, because clap needs names that live as long as the program. The leak does not
+/// matter: the program prints a completion script or writes man pages, and then ends.
 fn kept(text: String) -> &'static str {
     text.leak()
 }

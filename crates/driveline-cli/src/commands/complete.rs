@@ -121,7 +121,8 @@ fn zsh(script: &str) -> String {
         parts.map_or_else(
             || format!("{line}\n"),
             |((_, names), (before, after))| {
-                // Without the space, zsh would put options before the argument.
+                // The space before the function's name makes zsh call the function with exactly
+                // this argument. Without it, zsh would insert options before the argument.
                 format!("{before}: _driveline_names {names}'{after}\n")
             },
         )

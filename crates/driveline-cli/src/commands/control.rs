@@ -28,7 +28,7 @@ pub(super) const AGAIN: Duration = Duration::from_millis(100);
 const SHORT_ID: usize = 8;
 /// Minimum number of digits that are read as an id.
 const FEWEST_DIGITS: usize = 4;
-/// Columns for names, and for foreign text.
+/// Number of columns to which names and other texts of a run are cut.
 pub(super) const NAME: usize = 80;
 pub(super) const LINE: usize = 800;
 

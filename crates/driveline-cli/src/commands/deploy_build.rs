@@ -131,7 +131,7 @@ pub(super) struct PushTo<'a> {
     pub(super) insecure: bool,
 }
 
-/// Builds the base image of all others: `driveline-host` and the core, without components.
+/// Builds the base image of all others: `driveline-host` and `libdriveline.so`, without components.
 pub(super) fn base(engine: Option<&str>, to: &PushTo<'_>, screen: &Screen) -> Result<u8, String> {
     let host = find_host().map_err(|e| e.to_string())?;
     let engine = Engine::find(engine).map_err(|e| e.to_string())?;

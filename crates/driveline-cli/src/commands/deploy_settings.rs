@@ -14,7 +14,8 @@ pub(super) const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
 /// Images of this build, made in a directory.
 pub(super) fn images_in(host: &Path, directory: PathBuf) -> Images {
-    // Uncommitted changes must not change the digests of all images.
+    // Only the commit itself, without the suffix `-dirty-…` or `-debug`: a suffix that changes with
+    // each uncommitted change would change the digests of all images.
     let commit = COMMIT.split('-').next().unwrap_or(COMMIT);
     Images::new(host.to_owned(), VERSION, directory).of_revision(commit)
 }

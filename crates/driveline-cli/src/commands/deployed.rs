@@ -29,7 +29,7 @@ pub(super) enum Prepared {
 }
 
 pub(super) struct Deployed {
-    /// Removed last.
+    /// Removed after the containers, when this value is dropped.
     directory: RunDirectory,
     containers: Option<Containers>,
 }
@@ -142,7 +142,7 @@ pub(super) fn images(
     Ok(images)
 }
 
-/// Files as large as images, removed at the end.
+/// Directory for files as large as images. It is removed when this value is dropped.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Time for all processes of another domain to answer.
 const ASK: Duration = Duration::from_millis(300);
-/// Columns for names.
+/// Number of columns to which names are cut.
 const NAME: usize = 80;
 
 /// Name or directory of a domain.

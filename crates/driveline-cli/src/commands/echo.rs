@@ -37,7 +37,7 @@ const MOST_TALKERS: usize = 1100;
 const LOOKS: u32 = 100;
 /// Maximum number of refusals shown.
 const MOST_REFUSALS: usize = 64;
-/// Columns for text that processes of other users may have chosen.
+/// Number of columns to which text that processes of other users may have chosen is cut.
 const NAME: usize = 80;
 const REASON: usize = 400;
 
@@ -173,7 +173,8 @@ struct Audience<'a> {
 }
 
 impl Audience<'_> {
-    /// Notes new publishers, and shows why one cannot be received.
+    /// Notes new publishers, and shows why one cannot be received. With `waits`, also announces new
+    /// publishers: the user has read that no sample arrives.
     fn hear(&mut self, subscription: &mut Subscription, waits: bool) {
         while let Some(event) = subscription.poll_event() {
             match event {

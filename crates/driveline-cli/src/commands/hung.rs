@@ -165,7 +165,8 @@ impl Hung {
 
     /// Returns the number of samples that were published after the sample of the call.
     fn newer(&self, place: &CallPlace, summary: &Summary) -> String {
-        // Each publisher counts its own sequence.
+        // Each publisher counts its own sequence, so with several publishers, the sequence number
+        // of a sample does not show how many were published before it.
         let topic = place.topic.as_ref().filter(|t| self.publishers.get(*t) == Some(&1));
         let newer = topic
             .and_then(|t| summary.published.get(t))

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of topics in one line.
 const MOST_NAMED: usize = 5;
-/// Columns for text that processes of other users may have chosen.
+/// Number of columns to which text that processes of other users may have chosen is cut.
 const NAME: usize = 80;
 const LINE: usize = 200;
 /// Maximum number of lines of a type's definition, unless the whole definition is requested.

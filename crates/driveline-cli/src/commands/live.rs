@@ -180,7 +180,8 @@ impl Live {
         out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
     }
 
-    /// Cuts the table to the number of rows. Facts are dropped first: they were printed before.
+    /// Cuts the table to the number of rows. Facts are dropped first: they were also printed as
+    /// lines, when the components reported them.
     fn fit(mut lines: Vec<Line>, rows: usize) -> Vec<Line> {
         if lines.len() > rows {
             lines.retain(|l| l.style != FACT);

@@ -134,7 +134,7 @@ fn change((seconds, old): (f64, Counts), (now_seconds, new): (f64, Counts)) -> O
     let differs = |before: f64, now: f64| before.max(now) >= CHANGED * before.min(now);
     let (calls, now_calls) = (old.runs as f64, new.runs as f64);
     let (rate, now_rate) = (calls / seconds, now_calls / now_seconds);
-    // The number of calls of a slow timer varies by one.
+    // With few calls, rates differ by chance: of a slow timer, a window has one call more or less.
     let enough = calls >= COMPARED_CALLS && now_calls.max(rate * now_seconds) >= COMPARED_CALLS;
     if !enough || now_calls == 0.0 {
         return None;
@@ -367,7 +367,7 @@ mod tests {
         calls(&mut run, 1, 10, 1, false);
         let mut recent = Recent::default();
         recent.push(S, &run.summary());
-        assert_eq!(recent.of("stage_000"), None, "one look is no time");
+        assert_eq!(recent.of("stage_000"), None, "one entry covers no time");
         calls(&mut run, 0, 20, 30, false);
         recent.push(3 * S, &run.summary());
         let a = recent.of("stage_000").unwrap();
@@ -426,7 +426,7 @@ mod tests {
         calls(&mut run, 7, 5, 1, false);
         recent.push(7 * S, &run.summary());
         let changed = |recent: &Recent, i| recent.of(&format!("stage_{i:03}")).unwrap().changed;
-        assert!((0..20).all(|i| changed(&recent, i).is_none()), "there is no time before");
+        assert!((0..20).all(|i| changed(&recent, i).is_none()), "no time before the window");
         all(&mut run, &[3, 4, 5, 7]);
         calls(&mut run, 3, 60, 5, false);
         calls(&mut run, 4, 20, 1, false);

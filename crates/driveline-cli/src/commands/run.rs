@@ -66,7 +66,8 @@ pub(crate) fn run(arguments: &Run, screen: &Screen) -> u8 {
 }
 
 fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
-    // While images are built, the signal itself ends the command.
+    // With `--deploy`, signals are caught only after the images are built: until then, Ctrl-C ends
+    // this command at once.
     let early = if arguments.deploy.is_none() { Some(signals()?) } else { None };
     let host = launch::find_host();
     let describer = describer();
@@ -83,7 +84,8 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
     if early.as_ref().is_some_and(|(interrupt, _)| interrupt.was_asked()) {
-        // The signal also ended the process that was checking a library.
+        // The signal also ended the process that was checking a library, so findings about that
+        // library are not reported.
         return Ok(ended_before_its_start(screen));
     }
     if screen.json && graph.is_none() {
@@ -161,7 +163,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
             format!("{taken}; {how}, or {}", another_domain(names_directory()))
         }
     })?;
-    // Modules whose launcher is gone have no control socket.
+    // Modules whose launcher is gone have no control socket, so `claim` does not find them.
     not_running_already(&graph, &domain_dir)?;
     // The control socket is removed after the reports are written: only then does `driveline stop`
     // return.
@@ -209,7 +211,7 @@ fn signals() -> Result<(Interrupt, Interrupter), String> {
     Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))
 }
 
-/// Ctrl-C came while the graph was checked.
+/// Prints the end of a run for which Ctrl-C came while the graph was checked.
 fn ended_before_its_start(screen: &Screen) -> u8 {
     let end = "ended as asked";
     if screen.json {
@@ -236,7 +238,8 @@ fn writable(directory: &Path) -> Result<(), String> {
         .map_err(|e| format!("--report {shown}: no files can be made there: {e}"))
 }
 
-/// Returns the reason why an interrupted run has ended. `read`: its output is read.
+/// Returns the reason why an interrupted run has ended. `read`: true if the output of this command
+/// still has a reader.
 fn as_asked(read: bool) -> &'static str {
     if read { "as asked" } else { "because its output has no reader any more" }
 }
@@ -381,7 +384,8 @@ fn never(
     format!("{component} was never called: nothing came on topic {}{why}", topics.join(" and "))
 }
 
-/// Two runs of one graph in one domain would publish each sample twice, without a visible reason.
+/// Returns an error if modules of this graph run in the domain already. Two runs of one graph would
+/// publish each sample twice, without a visible reason.
 fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), String> {
     if !domain_dir.exists() {
         return Ok(());

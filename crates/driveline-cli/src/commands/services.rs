@@ -13,7 +13,7 @@ use driveline_types::service::{SERVICE_PREFIX, ServiceTopic};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Columns for text that processes of other users may have chosen.
+/// Number of columns to which text that processes of other users may have chosen is cut.
 const NAME: usize = 80;
 
 #[derive(Default)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Time for all participants to answer.
 const ASK: Duration = Duration::from_secs(1);
-/// Columns for text that processes of other users may have chosen.
+/// Number of columns to which text that processes of other users may have chosen is cut.
 const NAME: usize = 80;
 /// Maximum number of processes named because they do not answer.
 const MOST_SILENT: usize = 16;

@@ -7,7 +7,7 @@ use driveline_shm::ParticipantInfo;
 use std::path::Path;
 use std::time::Duration;
 
-/// Columns for a name, and for the whole text.
+/// Number of columns to which a name and the whole text are cut.
 const NAME: usize = 80;
 const LINE: usize = 800;
 /// Program of modules.

@@ -250,7 +250,8 @@ fn fit(rows: &[Vec<usize>], items: &mut [Item]) {
     }
 }
 
-/// Least-squares fit of a rising sequence (pool adjacent violators); adds the offsets back.
+/// Least-squares fit of a rising sequence (pool adjacent violators). Each of `wishes` has a wanted
+/// position less the item's offset, a weight, and the offset, which is added to the result.
 fn in_order(wishes: &[(f64, f64, f64)]) -> Vec<f64> {
     // Blocks of items that move together: mean wish, weight, number of items.
     let mut blocks: Vec<(f64, f64, usize)> = Vec::new();

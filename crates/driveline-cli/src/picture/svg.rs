@@ -23,7 +23,7 @@ const COLOURS: [(&str, &str); 7] = [
     ("#f6f3d3", "#7d7400"),
 ];
 const MARGIN: f64 = 20.0;
-/// Maximum width to which a picture is scaled down, and minimum scale.
+/// Width to which a wider picture is scaled down, and minimum scale.
 const WINDOW: f64 = 1180.0;
 const SMALLEST: f64 = 0.75;
 const TITLE: f64 = 40.0;
@@ -87,8 +87,8 @@ fn draw(
     let width =
         placed.size.width.max(legend).max(text_width(&title, 9.5)).max(470.0) + 2.0 * MARGIN;
     let height = placed.size.height + TITLE + 2.0 * LEGEND + 2.0 * MARGIN;
-    // A picture that is a little wider than a window is scaled down. If it could then not be read,
-    // it keeps its size and the window scrolls.
+    // A picture that is wider than a window is scaled down, but not below `SMALLEST`, because it
+    // could then not be read. A picture that is still wider scrolls in the window.
     let scale = (WINDOW / width).clamp(SMALLEST, 1.0);
     let mut out = String::new();
     let _ = write!(

@@ -162,7 +162,7 @@ fn a_module_that_is_down_or_suspended_makes_health_fail_with_its_name() {
         out.contains("last fault of 'rest', ") && out.contains("was killed by SIGKILL"),
         "{out}"
     );
-    assert_eq!(f.run(&["stop"]).0, 0, "a stop that was done is done");
+    assert_eq!(f.run(&["stop"]).0, 0, "the run has ended");
     assert_eq!(run.0.wait().unwrap().code(), Some(4), "the run itself ends as after Ctrl-C");
 }
 

@@ -231,7 +231,7 @@ fn completion_help_and_mistakes_on_the_command_line() {
     let (code, _, err) = f.run(&["run", "none.yaml"]);
     assert_eq!(code, 3);
     assert!(err.contains("cannot read none.yaml"), "{err}");
-    // Errors in the graph are reported before a missing host.
+    // Errors in the graph are reported before a missing `driveline-host`.
     let without_host = |graph: &str| {
         let Output { status, stderr, .. } =
             f.command(&["run", graph]).env("DRIVELINE_HOST", "/nowhere/host").output().unwrap();

@@ -7,7 +7,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The host with components compiled in, which `cargo test` builds as an example.
+/// Returns the program that runs instead of `driveline-host`. It has its components compiled in,
+/// and `cargo test` builds it as an example.
 pub(crate) fn host() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let host = deps.parent().unwrap().parent().unwrap().join("examples/cli-test-host");

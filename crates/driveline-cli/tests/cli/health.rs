@@ -40,7 +40,8 @@ fn components_executors_and_rates_of_topics_are_shown() {
          quiet: {{active: [relay], enter_within_ms: 60000}}\n"
     ));
     let _run = start(&f, &[]);
-    // The first mode is entered after all modules are ready; until then, others are refused.
+    // The first mode is entered after all modules are ready. Until then, requests for another mode
+    // are refused.
     f.json_until(&["mode", "--json"], |mode| mode["current"] == "drive");
     let (code, out, err) = f.run(&["mode", "quiet"]);
     assert_eq!(code, 0, "{out}{err}");

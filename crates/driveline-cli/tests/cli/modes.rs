@@ -28,7 +28,8 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
     let f = Fixture::new(&format!("{GRAPH}{MODES}"));
     let mut run = start(&f);
     assert_eq!(f.run(&["mode", "--names"]).1, "drive\nquiet\nfly\nlocked\n");
-    // The first mode is entered after all modules are ready; until then, others are refused.
+    // The first mode is entered after all modules are ready. Until then, requests for another mode
+    // are refused.
     f.json_until(&["mode", "--json"], |mode| mode["current"] == "drive");
     let (code, out, err) = f.run(&["mode", "quiet"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
@@ -97,8 +98,8 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
         "{modes:?}"
     );
     assert!(summary["inactive"].as_u64().unwrap() > 0);
-    // The account of the component closes, including the times in which it was inactive. Its
-    // publisher ends together with it.
+    // The counts of the input, `inactive` included, add up to the number of published samples. None
+    // is `not_connected`: the publisher is in the same module, and ends together with the input.
     let subscriptions = summary["subscriptions"].as_array().unwrap();
     let printer = subscriptions.iter().find(|s| s["stage"] == "printer").unwrap();
     assert!(printer["inactive"].as_u64().unwrap() > 0);
@@ -129,7 +130,8 @@ modes:
 ";
     let f = Fixture::new(&format!("{GRAPH}{modes}"));
     let mut run = start(&f);
-    // After all modules are ready, each starts by itself, and only then outlives its launcher.
+    // A module starts its components after all modules are ready. Only a module that has started
+    // them continues without its launcher.
     let status = f.json_until(&["health", "--json"], |run| {
         let counter = &run["processes"][0]["health"]["components"][0];
         run["mode"]["current"] == "drive" && counter["state"] == "active"

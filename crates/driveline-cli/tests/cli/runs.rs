@@ -133,7 +133,8 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_reported_at_the_end() {
     );
 }
 
-/// The host of this test prints before it runs a module, as a component may do.
+/// The program that runs instead of `driveline-host` prints before it runs a module, as a component
+/// may do.
 #[test]
 fn what_modules_print_cannot_turn_the_direction_of_a_line() {
     let f = Fixture::new(GRAPH);
@@ -156,7 +157,7 @@ fn what_modules_print_cannot_turn_the_direction_of_a_line() {
     assert!(!out.contains('\u{202e}') && !err.contains('\u{202e}'), "{out}{err}");
 }
 
-/// A relay that keeps the last two of the samples that it may hold.
+/// Makes the relay keep the last two samples: as many as its input may hold (`max_held`).
 const KEEPS: &str = "--set=relay.keep=2";
 
 #[test]
@@ -232,7 +233,8 @@ fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_b
     }
 }
 
-/// Compares the components' own lines with three counts of the account, which no other test does.
+/// Compares the lines that the components print with three counts of `summary.json`: received,
+/// missed and not read. No other test does this.
 #[test]
 fn counts_of_both_ends_are_what_the_components_print() {
     for (reach, depth) in [("host", 64), ("host", 2), ("process", 2)] {
@@ -599,7 +601,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
         )),
         "{out}"
     );
-    // Each end of 'a' is in the answer of another process.
+    // The publisher of 'a' and its subscription are in two processes, which answer separately.
     let both = |list: &Value| list[0]["publishers"] == 1 && list[0]["subscriptions"] == 1;
     let list = f.json_until(&["topic", "list", "--json"], both);
     let names: Vec<&str> =
@@ -778,7 +780,7 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     rustix::process::kill_process(pid, rustix::process::Signal::TSTP).unwrap();
     assert!(
         lines.by_ref().any(|l| l.contains("a run cannot be suspended")),
-        "Ctrl-Z leaves the modules without a launcher"
+        "Ctrl-Z must not leave the modules without a launcher"
     );
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(lines.by_ref().any(|l| l.contains("stopping")));

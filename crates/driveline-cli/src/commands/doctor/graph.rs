@@ -30,7 +30,8 @@ pub(super) struct Available {
 pub(super) struct Tried<'t> {
     pub(super) schedule: &'t dyn Fn(&Schedule) -> Vec<String>,
     pub(super) lock: &'t dyn Fn() -> Option<String>,
-    /// Idle states of at most this many microseconds.
+    /// Tries to limit the idle states of cores to those that a core leaves within this many
+    /// microseconds.
     pub(super) idle: &'t dyn Fn(u32) -> Option<String>,
 }
 
@@ -228,7 +229,7 @@ mod tests {
         graph_of("", "")
     }
 
-    /// With keys of the module and of its schedule.
+    /// Returns a graph with these further keys of the module and of its executor's schedule.
     fn graph_of(module: &str, schedule: &str) -> ResolvedGraph {
         let text = format!(
             "driveline: 1\ntopics:\n  a: {{reach: host, max_payload: 1 MiB, pins: 5, loans: 2, \

@@ -74,7 +74,7 @@ pub(crate) fn doctor(arguments: &Doctor, screen: &Screen) -> u8 {
         },
     };
     let mut limits = Limits::here();
-    // In a container, root may lack this right.
+    // In a container, root may lack the right to real-time priorities, so the lowest one is tried.
     let lowest = Schedule { class: SchedulingClass::Fifo, priority: 1, ..Schedule::default() };
     limits.root &= refused(&lowest).is_empty();
     let uname = rustix::system::uname();

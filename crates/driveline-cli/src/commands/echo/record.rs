@@ -10,7 +10,7 @@ use driveline_types::print::{Limits, Printer, Style};
 use driveline_types::{MonotonicNs, SampleHeader, TopicName};
 use std::fmt;
 
-/// Columns for the text of an error in a sample.
+/// Number of columns to which the text of an error in a sample is cut.
 const FAULT: usize = 400;
 
 /// Returns the source time of the oldest data in the sample.
@@ -29,7 +29,7 @@ pub(super) fn text(taken: &Taken, payload: &[u8], limits: Limits, screen: &Scree
     let mut out = screen.paint("2", &facts(taken)) + "\n";
     match taken.talker.decoder.read(payload, limits == Limits::NONE) {
         Ok(sample) => {
-            // A String takes everything.
+            // Writing to a String does not fail.
             let _ = sample.print(&mut Printer::new(&mut out, Style::Text, limits));
         }
         Err(why) => {
@@ -65,10 +65,10 @@ fn facts(taken: &Taken) -> String {
     facts
 }
 
-/// Formats a sample as one line of JSON. The limits are those of the fields.
+/// Formats a sample as one line of JSON. `limits` apply to the fields, not to the header.
 pub(super) fn json(topic: &TopicName, taken: &Taken, payload: &[u8], limits: Limits) -> String {
     let mut out = String::from(r#"{"header":"#);
-    // A String takes everything.
+    // Writing to a String does not fail.
     let _ = Printer::new(&mut out, Style::Json, Limits::NONE)
         .fields(|p| header(p, topic, taken, payload));
     match taken.talker.decoder.read(payload, limits == Limits::NONE) {

@@ -6,9 +6,9 @@ use driveline_gateway::{
     HostReport, RemotePublisherReport, RemotePublisherState, Report, RouteReport,
 };
 
-/// Columns for names, which other hosts choose.
+/// Number of columns to which names are cut. Other hosts choose these names.
 pub(super) const NAME: usize = 80;
-/// Columns for a reason that another host gives.
+/// Number of columns to which a reason that another host gives is cut.
 pub(super) const REASON: usize = 800;
 
 /// Formats a node for users; reports contain `?` for an unnamed node.

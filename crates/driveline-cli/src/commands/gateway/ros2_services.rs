@@ -69,7 +69,8 @@ pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Scr
 /// Services whose server is in this domain, with the server's node.
 pub(super) type ServedHere = BTreeMap<String, String>;
 
-/// Returns true if a server here may take the place of one that a rule expects in ROS 2.
+/// Returns true if a rule expects the server in ROS 2 and none is there. If this domain has a
+/// server of the service, the rule probably names the wrong side.
 pub(super) fn none_there(s: &Ros2ServiceReport) -> bool {
     s.from_ros && !s.callable && !s.left_out && s.servers.is_empty()
 }
