@@ -34,14 +34,15 @@ pub(crate) struct Accounts {
     pub(crate) failures: Vec<String>,
 }
 
-/// Number of times that a component held as many samples of an input as permitted.
+/// Periods in which a component held as many samples of an input as permitted, and so got no
+/// others.
 #[derive(Debug)]
 pub(crate) struct KeptSeries {
     pub(crate) topic: String,
     pub(crate) held: u32,
     pub(crate) triggers: bool,
     pub(crate) times: u64,
-    /// End of the most recent period; `None` during a period.
+    /// End of the most recent period; `None` while that period lasts.
     pub(crate) last_end: Option<HeldEnd>,
     /// True if the module's process ended during the period.
     pub(crate) until_restart: bool,

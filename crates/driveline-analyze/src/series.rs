@@ -18,7 +18,7 @@ pub const EXACT_SAMPLES: usize = 100_000;
 pub const HISTOGRAM_ERROR_PERCENT: f64 = 0.1;
 /// Bits of a value that distinguish buckets.
 const BITS: u32 = 10;
-/// Maximum number of points of a curve over time. With one more, each pair of points is merged.
+/// Maximum number of points of a curve over time. With one more, each two points become one.
 const POINTS: usize = 8_192;
 
 /// Returns the bucket of a value: numbers below 1024 have one each, every octave above has 1024.

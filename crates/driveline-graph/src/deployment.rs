@@ -7,7 +7,7 @@ use super::model::{Cpus, ModuleSpec};
 use super::resolved::{Mount, ResolvedDeployment};
 use std::collections::BTreeMap;
 
-/// Numbers of CPUs are below this; a share of CPU time is at most this.
+/// The number of a CPU is below this; a share of CPU time is at most this many CPUs.
 const MOST_CPUS: u32 = 1024;
 
 /// Checks the keys of a module and resolves them. The existence of images, devices and mounted

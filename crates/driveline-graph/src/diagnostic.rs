@@ -360,7 +360,8 @@ pub fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, _, c)| c)
 }
 
-/// Returns `did you mean …`, or else a list of the candidates, which `what` names.
+/// Returns `did you mean …`, or else a list of the candidates, which begins with `what`: `known
+/// keys: …`.
 #[must_use]
 pub fn suggest<'a>(
     given: &str,

@@ -12,8 +12,8 @@ pub type Environment = BTreeMap<String, String>;
 /// Lists the classes of a library.
 ///
 /// Every function `&Path -> Result<Vec<ComponentClass>, DescribeError>` implements this trait. Such
-/// a function ignores the environment: it runs in the module's own process, where the environment
-/// is already in effect.
+/// a function ignores the environment. It is meant for the module's own process, where the
+/// environment is already in effect.
 pub trait Describe {
     /// Returns the classes of the library at `path`, as a module with this environment would find
     /// them. May load the library, or start a process that loads it. Blocks until the classes are

@@ -60,7 +60,8 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)]) {
         }
     }
     for (i, p) in pinned.iter().enumerate() {
-        // Reported at the later executor of a pair, for the first executor that shares its CPUs.
+        // Each executor is compared with the earlier ones. Only the first of these that shares CPUs
+        // with it is reported.
         let shares = |other: &&Pinned<'_>| {
             (p.exclusive || other.exclusive) && other.cpus.iter().any(|c| p.cpus.contains(c))
         };

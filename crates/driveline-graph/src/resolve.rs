@@ -72,7 +72,8 @@ pub struct Loaded {
     pub diagnostics: Diagnostics,
 }
 
-/// Reads, checks and resolves a graph file. Blocks while libraries are described.
+/// Reads, checks and resolves a graph file. Blocks while [`LoadOptions::describe`] lists the
+/// classes of libraries.
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
     let mut files = Files::read(path, options.registered.clone());

@@ -386,7 +386,8 @@ fn references_that_lead_nowhere_come_with_a_suggestion() {
     }
 }
 
-/// The start accepts every value that `validate` permits: the bounds are those of the endpoints.
+/// The bounds are those that publishers and subscriptions check. So a start accepts every value
+/// that `validate` permits.
 #[test]
 fn bounds_are_those_of_the_endpoints() {
     use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};

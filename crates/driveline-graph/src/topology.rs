@@ -249,8 +249,8 @@ fn declaration(
     }
 }
 
-/// Returns topics that components use and that have no entry. A topic with an entry is not
-/// misspelt.
+/// Returns topics that components use and that have no entry under `topics:`. One of them may be
+/// what an unused entry means. A used topic with an entry of its own is not.
 fn undeclared<'a>(files: &Files, used: &BTreeMap<&'a TopicName, Vec<&End>>) -> Vec<&'a str> {
     used.keys().map(|k| k.as_str()).filter(|n| !files.topics.contains_key(*n)).collect()
 }
@@ -604,8 +604,8 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Reports inputs that request checksums of samples that come by rules: the publishers of a
-    /// gateway offer no checksums for them.
+    /// Reports inputs that request checksums of samples that a gateway carries into the graph by a
+    /// rule: the gateway's publishers offer no checksums.
     fn checksums_by_rules(&mut self) {
         let from = self.files.sections.iter().find(|s| s.covers(self.name, true));
         let Some(peer) = from.map(|s| s.spec.peer()) else { return };

@@ -13,7 +13,8 @@ use std::collections::HashMap;
 
 /// Longest file that is read, in bytes.
 pub(super) const MAX_FILE_BYTES: usize = 4 << 20;
-/// Maximum number of values in one file, including anchored ones and repetitions by aliases.
+/// Maximum number of values in one file. A value with an anchor counts twice, because a copy is
+/// kept. An alias counts as all values that it repeats.
 pub(super) const MAX_NODES: usize = 200_000;
 /// Maximum number of bytes of text in the values of one file.
 pub(super) const MAX_TEXT_BYTES: usize = 16 << 20;

@@ -204,7 +204,7 @@ fn short(id: &str) -> &str {
     id.get(..SHORT_ID).unwrap_or(id)
 }
 
-/// Returns the run that the name selects, and its state.
+/// Returns the run that `which` selects, and its state.
 pub(super) fn select(which: &WhichRun, patience: Duration) -> Result<Found, Missing> {
     let place = DomainPlace::of(which.domain.as_deref()).map_err(Missing::Failed)?;
     let directory =

@@ -35,7 +35,7 @@ impl Describe for Describer {
         libraries: &[PathBuf],
         environment: &Environment,
     ) -> Result<(), (usize, DescribeError)> {
-        // If the host is missing, this was reported at the first library.
+        // If `driveline-host` is missing, this was reported at the first library.
         self.0.as_ref().map_or(Ok(()), |host| host.together(libraries, environment))
     }
 }

@@ -102,7 +102,7 @@ fn told(last: &LastSwitch) -> String {
 /// Result of a switch.
 enum Ending {
     Entered(LastSwitch),
-    /// As `Entered`, without these components, whose module is not ready.
+    /// As `Entered`, but without these components, because their module is not ready.
     Incomplete(LastSwitch, Vec<String>),
     Other(LastSwitch),
     /// Another request replaced this one.

@@ -11,8 +11,8 @@ use driveline_terminal::figures::bytes;
 use driveline_types::TopicName;
 use std::fmt::Write;
 
-/// Fill and line of each module in turn; readable in print and for most colour-blind people (after
-/// Okabe and Ito).
+/// Fill and line colours of the modules, in turn; readable in print and for most colour-blind
+/// people (after Okabe and Ito).
 const COLOURS: [(&str, &str); 7] = [
     ("#e3f0fa", "#0072b2"),
     ("#fdf0dc", "#b87400"),
