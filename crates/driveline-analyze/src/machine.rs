@@ -14,7 +14,7 @@ pub struct MachineFacts {
     pub cpus: usize,
     /// Main memory in MiB.
     pub memory_mib: u64,
-    /// Kernel release and version; the version tells whether the kernel is a real-time kernel.
+    /// Kernel release and version; the version shows whether the kernel is a real-time kernel.
     pub kernel: String,
     /// Frequency governor of the first processor.
     pub governor: String,

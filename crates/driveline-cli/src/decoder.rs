@@ -23,7 +23,7 @@ pub(crate) enum Decoder {
     Protobuf(ProtobufDefinition),
     /// The payload is a text.
     Text,
-    /// Unknown.
+    /// The format of the payload is unknown.
     Bytes,
 }
 

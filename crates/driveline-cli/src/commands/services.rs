@@ -120,8 +120,8 @@ pub(super) fn servers(participants: &[ParticipantInfo]) -> BTreeMap<String, Stri
         .collect()
 }
 
-/// Returns a hint if a name that was given as a topic's is that of a service, or of a topic that
-/// carries a service.
+/// Returns a hint if the name given for a topic is that of a service, or of a topic that carries a
+/// service.
 pub(super) fn of_service(name: &str, participants: &[ParticipantInfo]) -> Option<String> {
     if let Some(topic) = ServiceTopic::of(name) {
         return Some(format!(

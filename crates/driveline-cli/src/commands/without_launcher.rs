@@ -38,7 +38,8 @@ pub(super) fn modules(directory: &Path, graph: Option<&str>) -> String {
     cut(&text, LINE)
 }
 
-/// Returns the name of a suspended module. Its graph is not known.
+/// Returns the name and the PID of a process that is a suspended module without a launcher. Its
+/// graph is not known.
 fn suspended(pid: u32) -> Option<(String, u32)> {
     let is_module = process::program(pid).is_some_and(|program| program == HOST);
     let is_suspended = process::is_stopped(pid) && process::launcher(pid).is_none();
