@@ -113,7 +113,7 @@ pub(crate) struct Faults {
     /// each of the first cases, and the number of the others.
     pub(crate) breaches: (Vec<String>, u64),
     pub(crate) kept: Vec<Open>,
-    /// Faults without details.
+    /// Number of faults beyond the maximum: counted, but not kept.
     pub(crate) beyond: u64,
 }
 

@@ -45,7 +45,7 @@ pub struct ComponentTransition {
 #[derive(Debug, Default)]
 pub(crate) struct ModeSwitches {
     kept: Vec<ModeSwitch>,
-    /// Switches without details.
+    /// Number of switches beyond the maximum: counted, but not kept.
     beyond: u64,
     /// The switch to which further events belong, if it is kept.
     pub(crate) open: Option<usize>,

@@ -155,7 +155,8 @@ pub enum Colour {
 }
 
 impl Diagnostics {
-    /// Maximum number of findings kept; a file with more is broken as a whole.
+    /// Maximum number of findings kept. A file with more is probably wrong as a whole, and further
+    /// findings would not help.
     pub const MOST: usize = 200;
 
     /// Adds a finding; beyond [`Self::MOST`], only the first ones are kept.
