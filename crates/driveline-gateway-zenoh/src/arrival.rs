@@ -154,7 +154,7 @@ mod tests {
             (2, 6, Some(4)),
             "5 and 6 were to come"
         );
-        assert!(Arrivals::default().is_new(3, u32::MAX), "more than it has written cannot be");
+        assert!(Arrivals::default().is_new(3, u32::MAX), "only 2 earlier samples can be owed");
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(
             count(&a, Fate::Ended { last: 3, first: None }),
             (Some(6), 8, AfarState::Ended),
-            "that cannot be"
+            "a last number below the newest sample is impossible, and ignored"
         );
         a.dropped();
         assert_eq!(

@@ -162,7 +162,7 @@ fn nothing_is_known_before_the_first_exchange_and_impossible_ones_change_nothing
     assert!(!clock.exchange(&Exchange { answered: here(19), ..e }));
     assert!(
         !clock.exchange(&Exchange { answered: here(20 * S as u64 as i64), ..e }),
-        "thought longer than the exchange took"
+        "the other host claims to have taken longer than the whole exchange"
     );
     assert_eq!((clock.offset(here(S)), clock.nonsense()), (None, 3));
     assert!(clock.exchange(&e));

@@ -29,8 +29,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const REFUSED: Duration = Duration::from_secs(5);
 /// Maximum number of remembered topics of a host that are not received here.
 const MAX_OTHERS: usize = 256;
-/// Maximum number of compared topics of other hosts, and of compared topics of this host that no
-/// host sends. Names longer than `LONGEST_COMPARED` are not compared.
+/// Limits of the search for misspelt topic names: number of topics of other hosts, and number of
+/// topics of this host that no host sends. Names longer than `LONGEST_COMPARED` are not compared.
 const MAX_COMPARED: [usize; 2] = [1_024, 64];
 const LONGEST_COMPARED: usize = 64;
 /// Shortest pause between list requests that samples of an unknown publisher cause.
@@ -100,8 +100,8 @@ pub struct Host {
     met: bool,
     /// Its clock.
     pub clock: Arc<Mutex<ClockEstimate>>,
-    /// Number of changes of its lists, up to the last change received without a gap. `None`: not
-    /// known since its last arrival or departure.
+    /// Number of the newest known change of its lists. If the next announced number is more than
+    /// one higher, changes were missed. `None`: not known since its last arrival or departure.
     change: Option<u64>,
     listings: BTreeMap<TopicName, Listing>,
     /// Topics that it sends and this host does not receive.
@@ -380,8 +380,8 @@ impl<I> Directory<I> {
             host.answered = host.answered.max(Some(asked));
         }
         match host.change {
-            // Changes after this answer are announced with the next numbers, so lists requested
-            // from now on contain all of them.
+            // Lists requested from now on contain these changes. Later ones are announced with the
+            // next numbers, so a gap shows.
             None => host.change = Some(changes),
             Some(known) if changes > known => {
                 host.change = Some(changes);

@@ -21,7 +21,7 @@ impl There {
         side.comes(&a, at(0));
         let mut there = Self { side, a, change: 0, now: 0 };
         there.lists(&[7], Vec::new());
-        assert_eq!(there.fate(), None, "it exists, as at its creation");
+        assert_eq!(there.fate(), None, "nothing has changed since its creation");
         there
     }
 
@@ -119,5 +119,5 @@ fn a_busy_remote_publisher_is_notified_again() {
     there.side.open.busy = false;
     assert_eq!(there.fate_after(20), UNKNOWN(Uncounted::OutOfReach));
     there.side.open.fates.clear();
-    assert_eq!(there.fate(), None, "once it has heard of it, no more");
+    assert_eq!(there.fate(), None, "a state is reported only once");
 }

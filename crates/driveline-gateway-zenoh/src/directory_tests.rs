@@ -236,7 +236,7 @@ fn a_host_is_asked_for_its_lists_after_its_answer_to_a_time_request() {
     assert_eq!(
         side.directory.questions(at(0)),
         (Vec::new(), None),
-        "what it changes before would be missed"
+        "a change before the first known change number would be missed"
     );
     side.directory.counted(&a, 3, at(1), at(1));
     let (questions, next) = side.directory.questions(at(1));
@@ -319,7 +319,7 @@ fn an_answer_may_be_older_than_a_change_missed_since_its_request() {
     let first = side.asks(at(0)).unwrap();
     side.directory.counted(&a, 5, at(1), at(1));
     side.answers(&first, &list("t", 0, &[]), at(2));
-    let second = side.asks(at(30)).expect("that may not have been all");
+    let second = side.asks(at(30)).expect("the list may lack the 5 changes");
     side.answers(&second, &list("t", 0, &[]), at(31));
     assert_eq!(side.asks(at(10_000)), None);
     // An answer after the next request does not answer that request.
@@ -328,7 +328,7 @@ fn an_answer_may_be_older_than_a_change_missed_since_its_request() {
     side.directory.counted(&a, 6, at(20_001), at(20_001));
     assert!(side.asks(at(20_500)).is_some());
     side.answers(&third, &list("t", 0, &[]), at(20_501));
-    assert!(side.asks(at(21_500)).is_some(), "that was not answered");
+    assert!(side.asks(at(21_500)).is_some(), "the request of 20.5 s was not answered");
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn a_topic_that_no_host_sends_is_compared_with_topics_not_received_here() {
     for name in ["camera/image", "camera/imae", "lidar_2/points", "mapping", "u", "Scan/all"] {
         directory.topic_is(&a, &topic(name), true, now).unwrap();
     }
-    assert!(similar(&directory).is_empty(), "it is not there yet");
+    assert!(similar(&directory).is_empty(), "the host is not there yet");
     directory.host_is(&a, true, now).unwrap();
     assert_eq!(similar(&directory), ["camera/imag camera/image", "scan/all Scan/all"]);
     directory.topic_is(&a, &topic("Scan/all"), false, now).unwrap();
@@ -500,7 +500,7 @@ fn a_restarted_gateway_continues_only_unchanged_publishers() {
     for q in asked.iter().filter(|q| q.topic == topic("t")) {
         side.answers(q, &changed, at(1_000));
     }
-    // 7 continues at one of the two present hosts of that name.
+    // 7 continues at the new gateway of its host. 8 has changed and stays with the old gateway.
     assert_eq!((whose(&side, 7), whose(&side, 8)), (next, a));
     assert!(
         side.reasons().iter().any(|r| r.contains("another topic, type, QoS or length")),
@@ -508,7 +508,7 @@ fn a_restarted_gateway_continues_only_unchanged_publishers() {
         side.reasons()
     );
     side.forgets(at(60_200));
-    assert_eq!(side.remote_publishers(), [7], "the remaining one, which is not the same");
+    assert_eq!(side.remote_publishers(), [7], "8 has ended, a minute after its gateway departed");
 }
 
 #[test]
@@ -645,7 +645,7 @@ fn a_restarted_host_gets_its_place_again_and_its_publishers_continue() {
     assert_eq!(
         side.directory.host_is(&host("late", 1), true, at(300)),
         Err(TooManyHosts),
-        "what these have published waits for them"
+        "remote publishers of departed hosts wait for their return"
     );
     assert!(!side.directory.has_place_of_its_own(&host("late", 1)));
     assert_eq!((side.directory.places(), side.directory.has_place_of_its_own(&after)), (0, true));
@@ -653,7 +653,8 @@ fn a_restarted_host_gets_its_place_again_and_its_publishers_continue() {
     assert!(!side.directory.hosts().contains_key(&before));
     side.lists(&after, &list("t", 1, &[7]), at(300));
     assert_eq!((side.remote_publishers(), side.there()), (vec![7, 8], vec![7]));
-    // A publisher that it no longer lists goes after its time, although its host is forgotten.
+    // A publisher that the newest gateway does not list is removed after its time, although its own
+    // gateway is forgotten.
     side.goes(&after, at(400));
     side.comes(&host("h5", 3), at(500));
     side.lists(&host("h5", 3), &list("t", 1, &[]), at(500));

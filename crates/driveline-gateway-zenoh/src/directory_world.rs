@@ -220,8 +220,8 @@ impl World {
         }
     }
 
-    /// Ends all faults: connects all gateways, then probes and asks for 150 s. Messages are
-    /// delivered in the order that `order` selects, until none is in flight.
+    /// Ends all faults: connects all gateways. Then, for 150 s, probes them and requests lists.
+    /// Messages are delivered in the order that `order` selects, until none is in flight.
     fn settle(&mut self, order: &[usize]) {
         self.side.open.full = false;
         for n in 0..NAMES.len() {

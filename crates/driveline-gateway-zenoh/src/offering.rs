@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Publishers of one topic that a host offers to others, and the last numbers of ended ones:
-//! `docs/protocols/network.md`, sections 3 and 8. No thread, no network, no clock: events and the
-//! time are arguments.
+//! Publishers of one topic that a host offers to others, and for each ended one the number of its
+//! last sample, its *last number*: `docs/protocols/network.md`, sections 3 and 8. No thread, no
+//! network, no clock: events and the time are arguments.
 
 use crate::wire::{
     Ended, HostId, List, ListError, MAX_ENDED_LISTED, MAX_LIST_LEN, MAX_LISTED, Offer,
@@ -235,10 +235,10 @@ mod tests {
         assert_eq!(
             listed(&offering),
             (vec![], vec![(1, Some(7)), (2, None)]),
-            "whose end was not heard of has no number"
+            "the end of publisher 2 was not reported, so its last number is unknown"
         );
         assert!(offering.compare(there(&[1]), at(7_000), |_| false).changed);
-        assert_eq!(listed(&offering), (vec![1], vec![(2, None)]), "it lives");
+        assert_eq!(listed(&offering), (vec![1], vec![(2, None)]), "publisher 1 is back");
         offering.compare(there(&[1]), at(6_000 + 120_000), |_| false);
         assert_eq!(listed(&offering), (vec![1], vec![]));
     }

@@ -2,11 +2,11 @@
 //! Finds hosts that others reach and this one does not: `docs/protocols/network-faults.md`, "Hosts
 //! that others know". No thread, no network, no clock.
 //!
-//! When a host connects to another one, Zenoh reports it once to the hosts that are already
-//! connected to that one, and reports these hosts to it. Each of them tries to connect once. So
-//! each gateway also asks the hosts that it hears: which hosts do they hear, and at which
-//! addresses? The gateway tries each address once per answer, one after the other. The answering
-//! hosts take turns, so that a host with many wrong addresses does not delay the others.
+//! When host A connects to host B, Zenoh once reports A to the hosts that are already connected to
+//! B, and reports these hosts to A. Each of them tries to connect once; if that fails, Zenoh does
+//! not try again. So each gateway also asks the hosts that it hears: which hosts do they hear, and
+//! at which addresses? The gateway tries each address once per answer, one after the other. The
+//! answering hosts take turns, so that a host with many wrong addresses does not delay the others.
 
 use crate::wire::{HostId, KnownHosts, place};
 use driveline_types::MonotonicNs;
@@ -18,9 +18,9 @@ use std::time::Duration;
 pub const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Pause between two attempts, which also limits attempts that one host can cause at a third one.
 pub const ATTEMPT_EVERY: Duration = Duration::from_millis(125);
-/// Of two hosts that are reported to each other, the one with the lower number tries first. The
-/// other one tries after this time, in case only it can connect. Zenoh would keep both connections
-/// of two simultaneous attempts.
+/// Of two hosts that are reported to each other, the one with the lower start number tries first.
+/// The other one tries after this time, in case only it can connect. Zenoh would keep both
+/// connections of two simultaneous attempts.
 const YIELDS_FOR: Duration = Duration::from_secs(20);
 /// A host is logged as not reached if it is reported, and attempts fail, for this long.
 const LOGGED_AFTER: Duration = Duration::from_secs(10);
@@ -264,7 +264,7 @@ impl PeerDiscovery {
 }
 
 /// Returns true if the host that yields to the other one may try now. It may try at the start of
-/// each period of [`YIELDS_FOR`], for long enough that each host answers once.
+/// each period of [`YIELDS_FOR`] except the first, for long enough that each host answers once.
 fn is_own_turn(reported_for: Duration) -> bool {
     reported_for >= YIELDS_FOR
         && reported_for.as_nanos() % YIELDS_FOR.as_nanos() < (ASK_EVERY + ASK_EVERY / 5).as_nanos()

@@ -105,8 +105,8 @@ impl Probing {
     }
 
     /// Returns a present host that does not answer and for which the gateway was not restarted yet.
-    /// A host does not count as silent if another start of it may answer: then Zenoh still reports
-    /// a departed gateway.
+    /// A start of a host counts as silent only if all reported starts of that host are silent: one
+    /// of them may be a departed gateway that Zenoh still reports.
     #[must_use]
     pub fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
         // A host with invented names can cause only a limited number of restarts.

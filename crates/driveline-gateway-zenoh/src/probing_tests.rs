@@ -96,7 +96,7 @@ fn the_gateway_restarts_for_a_host_until_that_did_not_help() {
     first.passes(&[&id], ms(0), SHORT, &[]);
     assert_eq!(first.silent(), None);
     first.passes(&[&id], ms(0), LONG - SHORT, &[]);
-    assert_eq!(first.silent(), None, "the first question was asked only then");
+    assert_eq!(first.silent(), None, "the first unanswered request was sent after the answer");
     first.passes(&[&id], ms(0), Duration::from_millis(500), &[]);
     assert_eq!(first.silent(), Some(&id));
 
@@ -105,19 +105,19 @@ fn the_gateway_restarts_for_a_host_until_that_did_not_help() {
     let reconnect = host("roof", 2);
     for id in [&id, &reconnect] {
         anew.passes(&[id], ms(0), 2 * LONG, &[]);
-        assert_eq!(anew.silent(), None, "it did not help");
+        assert_eq!(anew.silent(), None, "the gateway has restarted for it already");
     }
     anew.passes(&[&reconnect], ms(0), LONG, &[&reconnect]);
     anew.passes(&[&reconnect], ms(0), SHORT, &[]);
     assert_eq!(anew.silent(), None);
     anew.passes(&[&reconnect], ms(0), Duration::from_secs(1), &[]);
-    assert_eq!(anew.silent(), Some(&reconnect), "it did");
+    assert_eq!(anew.silent(), Some(&reconnect), "it has answered since");
     let _ = anew.probing.due(std::iter::empty(), anew.now);
     assert_eq!(anew.silent(), None, "it is gone");
     anew.passes(&[&reconnect], ms(1), SHORT, &[]);
     assert_eq!(anew.silent(), None);
     anew.passes(&[&reconnect], ms(1), LONG - SHORT, &[]);
-    assert_eq!(anew.silent(), Some(&reconnect), "that it helped is not forgotten when it goes");
+    assert_eq!(anew.silent(), Some(&reconnect), "its answer counts even after it was gone");
     anew.passes(&[&other], ms(1), LONG, &[]);
     assert_eq!(anew.silent(), Some(&other));
     assert_eq!(anew.probing.tried(anew.now), ["trunk".to_owned()].into());

@@ -116,7 +116,7 @@ struct Nudge {
     sent: u32,
 }
 
-/// Position of the last rewind.
+/// Position of a rewind: all samples in flight are sent again, one after the other.
 #[derive(Clone, Copy, Debug)]
 struct Rewind {
     /// Number of the next sample to send again. All samples after it follow.

@@ -54,8 +54,7 @@ enum Step {
     Wait(u64),
 }
 
-/// Receiver of the route. Each rule of the receiver is in one place, so that breaking the rule
-/// there shows whether the test detects it.
+/// Release of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Receiver {
     Ours,
@@ -147,8 +146,8 @@ impl World {
         let Some(ack) = self.back.pop_front() else { return };
         let of = self.held.iter().find(|(n, ..)| *n == ack.number).map(|(.., what)| *what);
         match (of, ack.outcome) {
-            // In the gateway, the route decides whether it still waits for the remote publisher;
-            // here the time does.
+            // In the gateway, the route decides whether it still waits for the remote publisher.
+            // Here the time does: at a multiple of 7 ns, the sample is refused.
             (Some(what), Outcome::NotYet) if !self.now.0.is_multiple_of(7) => {
                 self.stands[what.publisher] = false;
                 assert!(self.window.not_yet(&ack, self.now));
@@ -389,7 +388,7 @@ fn a_late_copy_of_a_refused_sample_moves_at_a_receiver_of_an_older_release() {
     }
 }
 
-/// Most runs have many samples in flight, and faults among them.
+/// Shows that the model can fill the window and repeats samples after faults.
 #[test]
 fn a_stream_over_a_connection_that_breaks_goes_on_with_many_in_flight() {
     let mut world = World::new(true, Receiver::Ours);

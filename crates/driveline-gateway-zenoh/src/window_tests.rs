@@ -58,7 +58,7 @@ fn a_sample_with_a_long_hand_over_is_not_given_up() {
     w.handed_over(number, MonotonicNs(60 * S));
     assert_eq!(w.overdue(MonotonicNs(61 * S)), Overdue::Nothing);
     assert_eq!(w.overdue(MonotonicNs(66 * S + S / 2)), Overdue::GivenUp, "2 s and 4.2 s later");
-    // The acknowledgement arrived during the hand-over.
+    // A hand-over that ends when its sample is no longer in flight changes nothing.
     w.handed_over(number, MonotonicNs(70 * S));
     assert_eq!(w.deadline(), None);
 }
@@ -101,7 +101,7 @@ fn nudges_follow_samples_in_flight_until_tcp_detects_a_loss() {
         assert_eq!(nudges(&mut w, MonotonicNs(3 * S)).len(), 6);
         assert!(
             !w.acknowledged(&answer(Outcome::Published, number + 1, 0), MonotonicNs(4 * S)),
-            "twice"
+            "a second acknowledgement changes nothing"
         );
         assert_eq!(w.nudge_at(), None);
     }
@@ -187,7 +187,7 @@ fn a_receiver_without_a_window_gets_one_reliable_sample_at_a_time() {
     );
     w.send(1, false, MonotonicNs(0));
     w.send(1, false, MonotonicNs(0));
-    assert!(!w.has_room(), "three");
+    assert!(!w.has_room(), "three are in flight");
     assert_eq!(reliable(32).in_flight(), 32);
 }
 
@@ -220,10 +220,10 @@ fn samples_after_a_lost_one_are_sent_again_with_it() {
     let now = MonotonicNs(S);
     // 2 has arrived, 3 has not.
     assert!(w.gap(&answer(Outcome::Gap, 2, 0), now));
-    assert!(!w.has_room(), "nothing new before that has helped");
+    assert!(!w.has_room(), "no new sample before the lost one has arrived");
     assert_eq!(resend(&mut w, now), [(3, 1), (4, 2), (5, 3)]);
     assert!(!w.has_room(), "nor before one of them is acknowledged");
-    assert!(!w.gap(&answer(Outcome::Gap, 2, 0), now), "of what was sent before");
+    assert!(!w.gap(&answer(Outcome::Gap, 2, 0), now), "it answers the first sending");
     assert_eq!(resend(&mut w, now), []);
     // If sending again has not helped, samples are sent again after a pause.
     w.gap(&answer(Outcome::Gap, 2, S), now);
@@ -265,7 +265,7 @@ fn a_sample_without_remote_publisher_is_repeated_after_pauses_and_none_follows_i
         }
         assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         assert!(w.acknowledged(&ack(number), now) && w.has_room());
-        assert!(!w.not_yet(&ack(number), now), "it exists");
+        assert!(!w.not_yet(&ack(number), now), "it is no longer in flight");
         let c = w.counters();
         assert_eq!((c.delivered, c.sent_again, c.refused), (number, 9, 0));
     }
@@ -288,9 +288,9 @@ fn a_sample_without_its_remote_publisher_waits_with_all_samples_after_it() {
     assert!(w.acknowledged(&answer(Outcome::Published, 2, 0), now));
     let due = w.deadline().unwrap();
     assert_eq!(resend(&mut w, due), [(3, 1), (4, 2)]);
-    assert!(!w.refused(&answer(Outcome::NotYet, 3, 0), due), "of what was sent before");
+    assert!(!w.refused(&answer(Outcome::NotYet, 3, 0), due), "it answers the first sending");
     assert!(w.refused(&answer(Outcome::NotYet, 3, due.0), due));
-    assert_eq!(resend(&mut w, due), [(4, 1)], "at once, as nothing that followed was taken");
+    assert_eq!(resend(&mut w, due), [(4, 1)], "at once: no sample after it was accepted");
     assert!(w.acknowledged(&answer(Outcome::Published, 4, 0), due) && w.has_room());
     assert_eq!((w.counters().refused, w.counters().delivered), (1, 3));
 }

@@ -116,17 +116,18 @@ fn until_gone(on: &Host, name: &str) {
     eventually("known to be gone", is_gone);
 }
 
-/// Zenoh ends a connection only when nothing waits for space in it any more. That takes as long as
-/// a large sample may, and blocks one of Zenoh's threads meanwhile.
+/// Zenoh ends a connection only when nothing waits for space in it any more. If the gateway did not
+/// shut the socket down, Zenoh would wait as long as a large sample may, on one of the threads
+/// that serve all connections.
 #[test]
 fn a_connection_that_ends_in_a_large_sample_delays_no_other() {
     // A sample arrives every 10 ms; the large one takes far longer.
     next_to_a_host_that_ends(Ends::FallsSilent, 20, false, Duration::from_millis(500));
 }
 
-/// With TLS, one thread receives and sends everything. The link is faster, so the large sample
-/// waits for space only until the connection ends. After that, nothing must wait for the data in
-/// the socket.
+/// With TLS, one thread receives and sends everything. The link is faster than in the test
+/// above, so the large sample waits for space only until the connection ends. After that, nothing
+/// must wait for the data in the socket.
 #[test]
 fn over_tls_a_connection_that_ends_with_its_socket_full_ends_in_time_and_delays_no_other() {
     for how in [Ends::FallsSilent, Ends::StandsStill] {
@@ -151,7 +152,7 @@ enum Ends {
 
 /// Checks that a connection stays usable while another one, which carries large samples at this
 /// bandwidth, ends. The longest time without a received sample is at most `gap`. The loss of the
-/// host is known after the lease, and before a gateway without answers would restart.
+/// host is known soon after the lease, before this gateway would restart for lack of answers.
 fn next_to_a_host_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
     /// The lease, and the time for the remaining data.
     const KNOWN_WITHIN: Duration = Duration::from_secs(6);

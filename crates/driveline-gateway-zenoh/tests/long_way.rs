@@ -79,9 +79,9 @@ fn stream(len: usize, last: u64, loss_percent: u32) {
         (0, 0, 0),
         "{figures:?}"
     );
-    assert!(most_in_flight > 1, "one in each round trip");
+    assert!(most_in_flight > 1, "only one sample is sent in each round trip");
     let dropped = rig.cable.relay().unwrap().figures().map(|direction| direction.dropped);
-    assert_eq!(dropped, [0, 0], "what is lost is the cable's share");
+    assert_eq!(dropped, [0, 0], "the relay drops nothing: only the cable loses packets");
 }
 
 #[test]

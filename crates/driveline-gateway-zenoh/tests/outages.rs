@@ -104,7 +104,7 @@ fn outages_on(rig: &Rig, speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &
             .all(|(after, before)| *after >= before + Duration::from_millis(ms));
         assert!(
             is_reported || ms < REPORTED_MS,
-            "{how} for {ms} ms: of {before:?} there are {after:?}"
+            "{how} for {ms} ms: the reported outage grew from {before:?} to {after:?}"
         );
     }
     talk.all_accounted_for();
@@ -387,7 +387,7 @@ fn switched_off_and_on(side: usize) {
                         );
                     }
                     std::thread::sleep(Duration::from_millis(off_ms));
-                    // Samples that arrived before.
+                    // Reads the samples that arrived before the host was switched off.
                     both(None, of, 0, &mut there);
                     there.clear();
                     let since = Stopwatch::start();

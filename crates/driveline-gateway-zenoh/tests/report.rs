@@ -49,7 +49,7 @@ fn refused_topics_and_dead_gateways_are_reported_with_the_reason() {
     ];
     let qos = Qos::default();
     let mut rig = Rig::new(&topics, &qos);
-    // A gateway that carries no topics has a report, too.
+    // A gateway whose topics have no publishers yet has a report, too.
     let idle = reports(&rig.b, "connected", |r| r.network.peers == 1);
     assert_eq!(
         (idle.gateway.as_str(), idle.domain.as_str(), idle.topics.len()),

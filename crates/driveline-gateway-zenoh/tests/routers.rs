@@ -257,7 +257,8 @@ fn routers_that_are_started_again_and_a_partition_that_heals_carry_samples_in_ti
         net.drop_silently(between, false);
         talk.now()
     });
-    // Twice: each connection that ends without an answer holds one of Zenoh's threads.
+    // A second outage, because each connection that ends without an answer holds one of Zenoh's
+    // threads.
     talk.recovers("the cable between the routers pulled for 4 s", |talk| {
         net.set_up(between, false);
         talk.go_on_for(Duration::from_secs(4));

@@ -67,7 +67,7 @@ fn a_sample_whose_lifespan_is_over_on_arrival_is_dropped_there_and_counted() {
         number += 1;
         stale.push(number);
         say(&mut publisher, number);
-        // time: a lifespan passes on the real clocks of two processes; longer is as well
+        // time: a lifespan passes on the real clocks of two processes; a longer pause does no harm
         std::thread::sleep(LIFESPAN + Duration::from_millis(200));
         rig.b.stand_still(false);
         until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
@@ -83,7 +83,7 @@ fn a_sample_whose_lifespan_is_over_on_arrival_is_dropped_there_and_counted() {
     }
     assert!(
         stale.iter().all(|n| !heard.numbers.contains(n)),
-        "{stale:?} were published into a time that was over: {:?}",
+        "{stale:?} were published after their lifespan: {:?}",
         heard.numbers
     );
     assert_eq!(heard.accounted(), number, "each was received or counted");
@@ -179,7 +179,7 @@ fn a_sample_goes_over_the_network_once_however_many_read_it_there() {
         assert_eq!((heard.numbers.len() as u64, heard.missed), (SAMPLES, 0));
     }
     let figures = edge(&rig.a, "all acknowledged", |f| f.delivered == SAMPLES);
-    assert_eq!(rig.a.report().unwrap().edges.len(), 1, "one for the other host");
+    assert_eq!(rig.a.report().unwrap().edges.len(), 1, "one route, to the other host");
     let bytes = SAMPLES * size_of::<Reading>() as u64;
     assert_eq!(
         (figures.sent, figures.sent_again, figures.sent_bytes),
@@ -205,8 +205,8 @@ fn samples_from_the_network_are_not_sent_on() {
     );
     config.qos = deep();
     let mut other = participant.create_publisher(config).unwrap();
-    // The route exists already. The other gateway drops samples of a publisher until it lists it,
-    // which is a moment after the subscription there is matched.
+    // The route exists already. The other gateway drops samples of a publisher that its report does
+    // not list yet. It lists the publisher a moment after the subscription there is matched.
     eventually("matched, and listed there", || {
         other.matched() == 2
             && subscription.raw().matched() == 2
@@ -376,7 +376,7 @@ fn all_configuration_errors_are_reported_before_anything_is_opened() {
     });
     let file = dir.path().join("config.json");
     std::fs::write(&file, config.to_string()).unwrap();
-    // Nothing ends it from outside.
+    // The gateway must end by itself: `output` waits for its end.
     let ended = std::process::Command::new(rig::GATEWAY).arg(&file).output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{said}");
@@ -396,16 +396,16 @@ fn all_configuration_errors_are_reported_before_anything_is_opened() {
             Gateway::start(serde_json::from_value(config).unwrap()),
             Err(GatewayError::Mistakes(_))
         ),
-        "embedded, too"
+        "an embedded gateway reports them, too"
     );
-    // An unreadable report contains text that another program has written.
+    // An error about an unknown key repeats the key, which another program may have written.
     std::fs::write(&file, json!({ "\u{1b}[31m": 1 }).to_string()).unwrap();
     let said = std::process::Command::new(rig::GATEWAY).arg(&file).output().unwrap().stderr;
     assert!(!said.contains(&0x1b), "{}", String::from_utf8_lossy(&said));
     assert_eq!(
         std::process::Command::new(rig::GATEWAY).output().unwrap().status.code(),
         Some(2),
-        "as `driveline` has it for arguments that cannot be"
+        "as of `driveline` for invalid arguments"
     );
 }
 
@@ -538,11 +538,11 @@ fn an_address_and_an_interface_that_come_later_are_used_then() {
     namespace.run("ip link add dl9 type veth peer name dl8").unwrap();
     // time: longer than between two attempts; a slow machine makes fewer
     std::thread::sleep(Duration::from_millis(1_500));
-    assert!(out(&by_interface).is_some(), "one without an address is of no use yet");
+    assert!(out(&by_interface).is_some(), "an interface without an address is of no use yet");
     namespace.add_address("dl9", std::net::Ipv4Addr::new(10, 98, 0, 1)).unwrap();
     // time: longer than between two attempts; a slow machine makes fewer
     std::thread::sleep(Duration::from_millis(1_500));
-    assert!(out(&by_interface).is_some(), "nor one without a carrier");
+    assert!(out(&by_interface).is_some(), "nor is an interface without a carrier");
     namespace.run("ip link set dl8 up").unwrap();
     let met = |host: &Host, other: &str| {
         host.report().is_some_and(|r| {
@@ -687,8 +687,8 @@ fn a_failed_start_leaves_no_gateway_in_the_network() {
     let why = Gateway::start(config.clone()).map(drop).unwrap_err().to_string();
     assert!(why.contains("gateway-zenoh.status"), "{why}");
     std::fs::remove_dir(&in_the_way).unwrap();
-    // Its own session listened there. A process that another test starts at this moment has a copy
-    // of the socket until it executes its program.
+    // The session of the failed start listened on the port. A process that another test starts at
+    // this moment has a copy of the socket until it executes its program.
     eventually("the port is free", || match Gateway::start(config.clone()) {
         Err(GatewayError::Open { reason, .. }) if reason.contains("(os error 98)") => false,
         started => {

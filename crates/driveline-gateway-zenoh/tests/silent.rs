@@ -137,7 +137,7 @@ fn a_restarted_gateway_publishes_nothing_that_still_waited_for_a_reader() {
         assert_eq!(
             report.topics[0].publishers.iter().map(|p| &p.node).collect::<Vec<_>>(),
             Vec::<&String>::new(),
-            "it is sent as this host's own"
+            "the other host's publisher is not offered as this host's own"
         );
     }
     // A publisher that starts later is offered.
@@ -153,7 +153,7 @@ fn a_restarted_gateway_publishes_nothing_that_still_waited_for_a_reader() {
     assert_eq!(
         report.topics[0].publishers.iter().map(|p| p.node.as_str()).collect::<Vec<_>>(),
         ["car"],
-        "it is sent as this host's own"
+        "the other host's publisher is not offered as this host's own"
     );
 }
 
@@ -169,7 +169,7 @@ fn threads(pid: u32, name: &str) -> usize {
 }
 
 /// A thread that hands a sample to a peer that reads nothing stays blocked for a while, with a pin
-/// of the publisher: requests for other topics must not block more threads and pins.
+/// of the publisher: requests for the topic with another QoS must not block more.
 #[test]
 fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_asks_for_another_qos()
 {

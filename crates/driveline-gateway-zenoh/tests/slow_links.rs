@@ -31,7 +31,7 @@ const AWAY_MS: [u64; 2] = [1_600, 2_200];
 /// Longest time without a sample on another connection of the same host.
 const GAP: Duration = Duration::from_millis(500);
 
-/// Subscriptions of a topic on two hosts.
+/// A topic between two hosts: its publisher, its subscription and the arrivals.
 struct Heard {
     len: usize,
     publisher: RawPublisher,
@@ -218,7 +218,7 @@ fn on_a_slow_link_a_gateway_that_is_stopped_ends_before_its_sample_has_arrived()
     }
 }
 
-/// 8.4 s: longer than the time-out of an acknowledgement after the hand-over.
+/// A sample takes 8.4 s, longer than the time-out of an acknowledgement after the hand-over.
 #[test]
 fn a_sample_is_not_given_up_as_long_as_the_link_carries_it() {
     const MBIT: u32 = 4;

@@ -216,7 +216,7 @@ fn reliable_samples_in_flight_are_limited_by_the_receiver() {
         });
         assert!(
             heads.lock().unwrap().iter().all(|h| (1..=in_flight).contains(&h.place.into())),
-            "more in flight than are taken"
+            "more samples are in flight than the receiver accepts"
         );
     }
 }
@@ -311,7 +311,7 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
             answer.is_some()
         });
         let Ack { outcome, accepts, number, .. } = answer.unwrap();
-        assert!(accepts > 1, "it takes several");
+        assert!(accepts > 1, "the gateway accepts several in flight");
         (outcome, number)
     };
     assert_eq!(send(10, 1), (Outcome::Published, 10));
@@ -395,7 +395,7 @@ fn a_sample_that_is_refused_does_not_end_those_before_it_that_never_came() {
         });
         answer.map(|Ack { outcome, number, .. }| (outcome, number)).unwrap()
     };
-    assert_eq!(send(11, 2, 2), (Outcome::NotYet, 11), "3 would say that 10 has arrived");
+    assert_eq!(send(11, 2, 2), (Outcome::NotYet, 11), "`Unknown` would acknowledge 10, too");
     assert_eq!(send(10, 1, 1), (Outcome::Published, 10));
     assert_eq!(send(11, 2, 2), (Outcome::Unknown, 11), "in its turn");
     assert_eq!(send(12, 1, 2), (Outcome::Unknown, 12));
@@ -736,7 +736,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     // The list was requested more than once if this process was slow to answer.
     let before = *asked.lock().unwrap();
 
-    // The second host is not in the list, and no message announces the change.
+    // The second publisher is not in the list, and no message announces the change.
     assert_eq!(meeting.send(&answers, offered, 2, 2), Outcome::NotYet);
     eventually("asked again", || *asked.lock().unwrap() > before);
     list.lock()

@@ -215,7 +215,7 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
     }
 }
 
-/// Returns the maximum private memory of a gateway during some work, polled without a pause.
+/// Returns the maximum private memory of a gateway during some work, polled every millisecond.
 fn most_memory<T>(host: &Host, work: impl FnOnce() -> T) -> (u64, T) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -268,7 +268,7 @@ fn copies_nothing(qos: &Qos) {
             subscription.latest().unwrap().is_some_and(|s| s.header().sequence == number)
         });
     };
-    // Connections, threads and queues have their memory; nothing large was sent yet.
+    // Small samples first, until connections, threads and queues have their memory.
     (0..20).for_each(|_| send(64));
     for n in 1..=3 {
         let before = rig.a.private_memory();
@@ -630,7 +630,7 @@ fn users_who_may_enter_the_restricted_directory_of_a_socket_connect() {
         );
     }
     assert_eq!(lets_in(0o750, OTHER, true), (0o666, true), "its group may enter");
-    assert!(!lets_in(0o750, 0, false).1, "he may not enter");
+    assert!(!lets_in(0o750, 0, false).1, "the other user may not enter");
     let (mode, is_in) = lets_in(0o755, OTHER, false);
     assert!(!is_in && mode & 0o002 == 0, "all may enter: {mode:o}");
 }

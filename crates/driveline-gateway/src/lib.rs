@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Shared parts of this project's gateways.
 //!
-//! - The program around a gateway: its start and end, the lock against a second one of its kind,
-//!   its report, and the socket for it (`docs/protocols/gateway-status.md`);
+//! - The program around a gateway: its start and end, the lock against a second gateway of its
+//!   kind, its report, and the socket that sends the report (`docs/protocols/gateway-status.md`);
 //! - [`network`] and [`ros2`]: these sections of a graph file, the start configuration of a
 //!   gateway, and the checks of both ([`SECTIONS`]).
 //!

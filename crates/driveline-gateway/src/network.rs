@@ -297,7 +297,8 @@ impl NetworkSpec {
     #[must_use]
     pub fn missing_addresses(&self) -> Vec<(usize, IpAddr)> {
         let missing = |(i, endpoint): (usize, &String)| {
-            // An interface may be in another network with its own addresses.
+            // With `iface=`, the address is not checked: the interface may have a routing table of
+            // its own (VRF), and this check's socket is not bound to the interface.
             let address = endpoint::address(endpoint)
                 .filter(|a| !a.is_multicast() && endpoint::interface(endpoint).is_none())?;
             // A port chosen by the kernel is free.
@@ -383,8 +384,8 @@ pub struct CarriedTopic {
     /// Number of samples of one publisher of another host that local subscriptions may hold
     /// together.
     pub pins: u32,
-    /// Maximum number of hosts that receive it: each announced host holds a pin of each local
-    /// publisher. `None`: the gateway's limit of routes.
+    /// Maximum number of hosts that receive the topic: the route to each of them holds a pin of each
+    /// local publisher. `None`: the gateway's limit of routes.
     #[serde(default)]
     pub hosts: Option<u32>,
     /// QoS with which local publishers are read. A publisher that offers less is carried with its

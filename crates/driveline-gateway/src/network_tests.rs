@@ -470,9 +470,9 @@ fn without_an_interface_only_the_loopback_device_is_listened_to() {
     assert_eq!(
         spec.listen_endpoints(),
         ["tls/0.0.0.0:7450#iface=eth0"],
-        "a host with certificates does not listen without"
+        "a host with certificates does not listen without TLS"
     );
     let spec = NetworkSpec { interface: None, ..spec };
-    assert_eq!(spec.listen_endpoints(), ["tls/127.0.0.1:0"], "not even for this host's own users");
+    assert_eq!(spec.listen_endpoints(), ["tls/127.0.0.1:0"], "not even on the loopback device");
     assert!(is_host_name(&machine_name()));
 }

@@ -226,8 +226,8 @@ fn for_people(text: impl Display) -> String {
     text.to_string().lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// Sends a record. Returns true if it could be written. The end of the socket shows that the
-/// launcher has ended.
+/// Sends a record. Returns true if it could be written. [`until_end`] notices a launcher that has
+/// ended, so callers may ignore the result.
 fn say(launcher: &mut UnixStream, record: &Record) -> bool {
     serde_json::to_string(record)
         .is_ok_and(|line| launcher.write_all((line + "\n").as_bytes()).is_ok())

@@ -35,7 +35,8 @@ const MAX_RULES: usize = 256;
 const MAX_TYPES: usize = 256;
 const MAX_PATTERN_LEN: usize = 200;
 const DEFAULT_MAX_PAYLOAD: u64 = 256 << 10;
-/// Maximum payload of a rule: a CDR sample has lengths of 31 bits, and a head.
+/// Maximum payload of a rule. The gateway handles lengths of 31 bits, so payload and CDR header
+/// together must stay below 2 GiB.
 const LONGEST_PAYLOAD: u64 = 1 << 30;
 
 /// Topics and services exchanged with ROS 2 nodes, and the nodes' networks. Without rules nothing

@@ -280,7 +280,7 @@ impl Uses<'_> {
         }
     }
 
-    /// Returns true if no rule carries a topic of this host in this direction.
+    /// Returns true if the topic has `reach: host` and no rule carries it in this direction.
     fn one_way(&self, name: &TopicName, topic: &ResolvedTopic, from_ros: bool) -> bool {
         topic.reach == Reach::Host && self.spec.rule(name, from_ros).is_none()
     }

@@ -161,7 +161,7 @@ fn types_may_be_the_installed_ros_2_as_a_whole() {
 #[test]
 fn dds_is_used_by_default_and_rmw_zenoh_on_request() {
     let of = |json: &str| serde_json::from_str::<Ros2Spec>(json).unwrap();
-    assert_eq!((of("{}").dds, of("{}").zenoh), (true, None), "as in files of before");
+    assert_eq!((of("{}").dds, of("{}").zenoh), (true, None), "as in files of old releases");
     let spec = of(r#"{"dds": false, "zenoh": {}}"#);
     assert_eq!((spec.dds, spec.mistakes()), (false, Vec::new()));
     let zenoh = spec.zenoh.unwrap();

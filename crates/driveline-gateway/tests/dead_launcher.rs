@@ -12,7 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Starts a gateway with the launcher's end of its socket, and waits until it is ready.
+/// Starts a gateway and waits until it is ready. Returns it with the launcher's end of its socket.
 fn started(control: &Path) -> (Child, UnixStream) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(b"{}\n").unwrap();
@@ -41,9 +41,10 @@ fn a_gateway_removes_the_socket_of_its_dead_launcher_and_of_no_other() {
     let (mut first, to_first) = started(&path);
     drop(to_first);
     assert_eq!(first.wait().unwrap().code(), Some(i32::from(exit::DONE)));
-    assert!(path.exists(), "its owner lives");
+    assert!(path.exists(), "its launcher is alive");
     let (mut second, to_second) = started(&path);
-    // In this order: the gateway checks the launcher's socket when its own has ended.
+    // The listener is dropped first: the gateway checks the launcher's control socket as soon as
+    // its standard input has ended.
     drop((listener, to_second));
     assert_eq!(second.wait().unwrap().code(), Some(i32::from(exit::DONE)));
     assert_eq!(std::fs::read_dir(&domain).unwrap().count(), 0);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zenoh::config::{Locator, ZenohId};
 use zenoh::internal::runtime::{Runtime, ZRuntime};
 
-/// Maximum number of attempts in progress: the maximum number of connections.
+/// Maximum number of attempts in progress: as many as a gateway may have connections.
 const MAX_ATTEMPTS: usize = 64;
 
 /// Attempts in progress, at most one for each key of type `K`. Each attempt is a task of Zenoh's
@@ -19,8 +19,8 @@ const MAX_ATTEMPTS: usize = 64;
 /// The result of the call is not reliable. When Zenoh reports that a connection has ended, the
 /// connection is still in Zenoh's list for a moment: the call may find it there, and then does
 /// nothing. If the other host still lists the old connection, it closes the new one together with
-/// the old one. Only connection events are reliable. Zenoh reports them in order: it reports the
-/// next connection when the previous one is no longer listed.
+/// the old one. Only connection events are reliable. Zenoh reports them in order: it reports a
+/// new connection to a host when the previous one to that host is no longer listed.
 pub struct Attempts<K> {
     runtime: Runtime,
     /// Each attempt is in progress while its task holds the `Arc`.

@@ -95,7 +95,8 @@ impl<I> Directory<I> {
             + self.may_give_way().filter(|(h, _)| !self.is_of_use(h)).count()
     }
 
-    /// Returns the departed hosts, which may give way. After a restart, a gateway has another id.
+    /// Returns the departed hosts, which may give way. A restarted gateway has a new id, so its
+    /// earlier start is among them.
     fn may_give_way(&self) -> impl Iterator<Item = (&HostId, &Host)> {
         self.hosts.iter().filter(|(_, state)| !state.alive)
     }

@@ -68,8 +68,8 @@ impl Acknowledgements {
     }
 }
 
-/// Hands an acknowledgement to Zenoh. This fails without a connection; then the route is parked
-/// anyway.
+/// Hands an acknowledgement to Zenoh. This fails without a connection. The other host then
+/// parks the route anyway: it sends nothing until this host requests the topic again.
 fn put(session: &Session, key: String, mut ack: Ack) {
     // The time in the queue is not part of the transit time.
     ack.answered = driveline_types::MonotonicNs::now();

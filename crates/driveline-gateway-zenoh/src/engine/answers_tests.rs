@@ -41,7 +41,7 @@ fn requests_are_queued_in_order_and_rejections_are_logged_once() {
     );
     assert_eq!(take(&mut waiting), Some(0));
     assert!(put(&mut waiting, 9_009).is_none());
-    assert_eq!(put(&mut waiting, 9_010), Some((9_010, false)), "there were never few of them");
+    assert_eq!(put(&mut waiting, 9_010), Some((9_010, false)), "the queue was never empty");
     let rest: Vec<_> = std::iter::from_fn(|| take(&mut waiting)).collect();
     assert_eq!(rest, (1..MAX_WAITING).chain([9_009]).collect::<Vec<_>>());
     assert!((0..MAX_WAITING).all(|n| put(&mut waiting, n).is_none()));
@@ -83,7 +83,7 @@ fn a_repeated_request_is_answered_once_and_an_abandoned_one_not_at_all() {
     assert_eq!(next(8_999), Some((Some(4), vec![0, 2])), "the newest was asked less than 5 s ago");
     assert_eq!(next(8_999), Some((None, vec![1])));
     assert_eq!(next(8_999), Some((None, vec![3])));
-    assert_eq!(next(8_999), Some((Some(5), vec![])), "each of those may be of another");
+    assert_eq!(next(8_999), Some((Some(5), vec![])), "5 and 6 may be of different hosts");
     assert_eq!(next(11_000), Some((None, vec![6])));
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Control {
     stop: AtomicBool,
     report_requests: ReportRequests,
     notices: Arc<Notices>,
-    /// Present control thread, and the id of the host since its start.
+    /// Present control thread, and the id of this host, which each control thread chooses anew.
     present: Mutex<Option<(Kicker, String)>>,
     /// Exists also while there is no control thread.
     here: Mutex<Option<Here>>,
@@ -105,7 +105,7 @@ impl Control {
         }
     }
 
-    /// Returns the place where the control thread answers requests for its report.
+    /// Returns the requests for reports, which the control thread answers.
     pub(super) fn report_requests(&self) -> &ReportRequests {
         &self.report_requests
     }
@@ -114,7 +114,7 @@ impl Control {
         self.notices.clone()
     }
 
-    /// Notes a new control thread, and the id of the host since its start.
+    /// Notes a new control thread, and the id that it has chosen for this host.
     pub(super) fn is_there(&self, kicker: Kicker, host: String) {
         *lock(&self.present) = Some((kicker, host));
     }

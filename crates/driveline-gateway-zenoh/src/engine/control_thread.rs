@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control thread: decides which tokens, offers, routes and remote publishers exist.
+//! Control thread: decides which tokens, offers, routes and remote publishers exist. A *token* is a
+//! liveliness token of Zenoh: other hosts see when it appears and when it goes.
 
 use super::answers::Answers;
 use super::certificates::Certificates;
@@ -64,7 +65,7 @@ pub(super) struct ControlThread {
     interfaces_at: Option<MonotonicNs>,
     /// Maximum number of simultaneous neighbours since the session was opened.
     most_neighbours: usize,
-    /// Time to compare the topics of a new host with topics that no host sends.
+    /// Time to compare the topics of a new host with the topics of this host that no host sends.
     compare_at: Option<MonotonicNs>,
     /// Another host has arrived meanwhile.
     compare_again: bool,
@@ -252,7 +253,7 @@ impl ControlThread {
                     silent.name(),
                     SILENT_AFTER.as_secs()
                 ));
-                // The successor counts from 0.
+                // The counters of the successor start at 0, so the losses so far are logged now.
                 self.report(now).losses().into_iter().for_each(|line| self.common.log(line));
                 return Some(self.incoming.tried(now));
             }
@@ -465,7 +466,7 @@ fn declare(
         let changes = lists.read().unwrap_or_else(PoisonError::into_inner).changes;
         let time = Time { received, answered: MonotonicNs::now(), changes };
         // Answered on this thread: the time until another thread ran would count as transit time.
-        // The answer is short, and has another priority than lists.
+        // The answer is short, and does not wait behind lists, which have another priority.
         let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
     };
     session

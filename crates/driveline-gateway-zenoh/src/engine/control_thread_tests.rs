@@ -3,7 +3,7 @@ use super::*;
 use serde_json::json;
 use std::sync::mpsc::channel;
 
-/// The new thread may start while the old one still runs.
+/// A caller may request a report before the first check of a new control thread.
 #[test]
 fn a_request_before_the_control_thread_started_is_answered_after_its_first_check() {
     let dir = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::{Session, Wait};
 
-/// Session, participant and counters of a gateway, used by both directions.
+/// Session, participant and further state of a gateway, used by both directions.
 pub(super) struct GatewayState {
     pub(super) session: Session,
     /// Dropped after the session, which runs in it.

@@ -328,7 +328,7 @@ impl Incoming {
         [forgotten, places, asked, probed, namesakes].into_iter().flatten().min()
     }
 
-    /// Asks hosts that wait for a place again once a place is free.
+    /// Once a place is free, asks hosts that wait for one whether they still exist.
     fn give_places(&mut self, common: &GatewayState, now: MonotonicNs) -> Option<MonotonicNs> {
         if self.turned_away.is_empty() {
             return None;
@@ -515,7 +515,8 @@ fn ask(common: &GatewayState, question: Question) {
         .timeout(LIST_WITHIN)
         .congestion_control(CongestionControl::Drop)
         .priority(Priority::DataHigh);
-    // Handled on arrival, so that answers of other hosts are not stored.
+    // Each reply is handled on arrival. With consolidation, Zenoh would store replies until the
+    // request ends, also those of hosts that were not asked.
     let get = get.consolidation(ConsolidationMode::None).callback(move |reply| {
         let Ok(sample) = reply.result() else { return };
         if sample.payload().len() <= MAX_LIST_LEN {

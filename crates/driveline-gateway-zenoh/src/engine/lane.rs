@@ -44,8 +44,8 @@ pub(super) fn out_of_turn(outcome: Outcome, place: u16) -> Outcome {
 }
 
 impl Waiting {
-    /// Queues a sample, or returns its acknowledgement. Also returns `None` if the acknowledgement
-    /// follows later or the sample will be repeated.
+    /// Queues a sample, or returns its acknowledgement to send now. Returns `None` also if the
+    /// sample is being processed already, or if the queue is full: then its sender repeats it.
     fn enter(
         &mut self,
         sample: Arrived,

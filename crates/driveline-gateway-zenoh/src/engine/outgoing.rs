@@ -36,7 +36,7 @@ const KEPT_PARKED: Duration = Duration::from_secs(60);
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_LONGEST: Duration = Duration::from_secs(60);
 
-/// Period at which pending ends are checked.
+/// Period at which departed publishers that are still on offer are checked.
 const CHECK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A topic that this host sends.
@@ -213,8 +213,8 @@ impl Outgoing {
         })
     }
 
-    /// Announces the topics that are sent from here, once other hosts can request the lists of
-    /// publishers.
+    /// Announces the topics that are sent from here. Call it when other hosts can already request
+    /// the lists of publishers.
     pub(super) fn announce(&mut self, common: &GatewayState) -> Result<(), GatewayError> {
         for (topic, sent) in &mut self.topics {
             let key =
@@ -518,6 +518,6 @@ fn announce_change(common: &GatewayState, lists: &Lists, firsts: &Firsts, topic:
         .session
         .put(key, change.to_le_bytes().to_vec())
         .congestion_control(CongestionControl::Drop);
-    // Not `express`, as with time requests.
+    // Not `express`, for the same reason as time requests (`time.rs`).
     let _ = put.priority(Priority::RealTime).allowed_destination(Locality::Remote).wait();
 }

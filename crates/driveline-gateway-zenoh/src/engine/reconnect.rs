@@ -154,7 +154,7 @@ mod tests {
         session::open(config, &identity(me)).unwrap()
     }
 
-    /// Two hosts, one of which connects to the other as a gateway reconnects.
+    /// Two hosts. One connects to the other in the same way as a gateway reconnects.
     struct Pair {
         of: HostId,
         at: String,

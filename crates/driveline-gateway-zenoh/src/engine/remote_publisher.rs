@@ -208,7 +208,8 @@ impl RemotePublisher {
         if host.name() != from.name() {
             return Err(Outcome::Unknown);
         }
-        // Otherwise its host has a new gateway, whose list has not arrived yet.
+        // If only the start number differs, the host has a new gateway whose list has not arrived
+        // yet.
         if host == from { Ok(clock.clone()) } else { Err(Outcome::NotYet) }
     }
 

@@ -33,7 +33,8 @@ const SMALL_BYTES: usize = 8 * 1024;
 /// Maximum number of acknowledgements in the queue of the route's thread: more than two for each
 /// sample that can be in flight. Beyond it, the oldest is dropped and counted as impossible.
 const MAX_WAITING_ACKS: usize = 128;
-/// A time request of another route counts as this route's nudge if it is not older than this.
+/// A time request of another route counts as this route's nudge (a small message behind the samples
+/// in flight, see [`Window::nudge_at`]) if it is not older than this.
 const NUDGED_LATELY: Duration = Duration::from_millis(2);
 /// Pause after the host transport could not give the next sample, so that a lasting failure costs
 /// no CPU time.
@@ -310,8 +311,8 @@ struct Sender {
     /// must be alone in flight; the others are copied.
     held: VecDeque<(Bytes, SampleHead)>,
     period: Option<Duration>,
-    /// True with a rate limit: the newest sample is sent, whatever the depth. False if each sample
-    /// counts.
+    /// True on a best-effort volatile route with a rate limit: the newest sample is sent, whatever
+    /// the depth. Otherwise the oldest unread sample is sent.
     newest: bool,
     /// Only samples whose number is a multiple of this are sent.
     every: u64,
@@ -513,7 +514,7 @@ impl Sender {
         }
         let now = MonotonicNs::now();
         if let Some(period) = self.period {
-            // Samples follow a fixed grid as long as they keep up with it.
+            // Samples are taken on a fixed grid, one each period, as long as they keep up with it.
             self.next_take = (self.next_take + period).max(now + period / 2);
         }
         let len = sample.payload().len();
@@ -537,7 +538,8 @@ impl Sender {
             Some((_, last)) => *last = head.number,
             None => self.senders.push((sample.publisher(), head.number)),
         }
-        // If Zenoh has no space, the hand-over takes as long as the link does.
+        // Updated before the hand-over, which may take long: if Zenoh has no space, as long as the
+        // link needs.
         self.publish_owed(false);
         // A sample is copied if others follow it before its acknowledgement. The publisher grants
         // each route one pin, and the next sample needs it.

@@ -74,8 +74,8 @@ fn ask(
         .congestion_control(CongestionControl::Drop)
         .priority(Priority::RealTime);
     // Not `express`: each request would then fill one of two batches, and its sender would wait for
-    // space if a host does not read. Handled on arrival, so that answers of other hosts are not
-    // stored.
+    // space if a host does not read. Each reply is handled on arrival: with consolidation,
+    // Zenoh would store replies, also those of hosts that were not asked.
     let asked = get.consolidation(ConsolidationMode::None).callback(move |reply| {
         let returned = MonotonicNs::now();
         let Ok(sample) = reply.result() else { return };

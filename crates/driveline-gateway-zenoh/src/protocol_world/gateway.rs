@@ -3,7 +3,8 @@
 //!
 //! Checked all the time:
 //! - The error bound of a clock includes the truth, and so does that of a sample's transit time.
-//! - The published numbers of a publisher only grow, and received + lost + before = newest.
+//! - The published numbers of a publisher only grow, and the newest one = received + lost + samples
+//!   written before the first one that was sent to this host.
 //! - Samples that an acknowledgement of a reliable topic covers have arrived.
 //! - The last number of an ended publisher is the publisher's own.
 //! - In-flight limits hold. Exactly the known publishers have remote publishers.
@@ -805,7 +806,7 @@ impl Gateway {
                 .0
                 .iter()
                 .map(|(id, remote_publisher)| (*id, &remote_publisher.from))),
-            "its remote publishers"
+            "exactly the known publishers have remote publishers"
         );
         for (id, remote_publisher) in &self.here.0 {
             if let Fate::Ended { last, first } = remote_publisher.fate {
@@ -846,7 +847,7 @@ impl Gateway {
                 let last = due.saturating_sub(20).max(1)..=due;
                 assert!(
                     last.into_iter().all(|n| n == 0 || numbers.contains(&n)),
-                    "the last of {id:?}"
+                    "one of the last samples of {id:?} is missing"
                 );
             }
         }

@@ -195,7 +195,7 @@ pub(super) struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        // The work grows with the square.
+        // The work grows with the square of the number of hosts.
         let hosts = if random.chance(60) { 3 } else { random.between(4, 6) as usize };
         let computers: Vec<_> = (0..hosts)
             .map(|n| Computer {
@@ -209,7 +209,7 @@ impl World {
                 look_at: u64::MAX,
             })
             .collect();
-        // All name the first host, and some name each other as well.
+        // Under `connect`, each host names the first one, and in some seeds all hosts before it.
         let all_named = random.chance(30);
         let connects = (0..hosts)
             .map(|n| if all_named { (0..n).collect() } else { (0..n.min(1)).collect() })
@@ -336,7 +336,7 @@ impl World {
         self.network.is_cut(c.ends) || !runs || other.stalled.is_some() || !c.open[1 - end]
     }
 
-    /// Handles the end of a connection at one end, by closing or by discovery.
+    /// Ends a connection at one end: the other end has closed it, or was not heard for a lease.
     fn ended(&mut self, connection: u64, end: usize) {
         let Some(c) = self.network.connections.get(&connection).filter(|c| c.open[end]) else {
             return;
@@ -589,7 +589,8 @@ impl World {
         self.now = LASTS;
     }
 
-    /// Checks that all hosts hear each other, and that no state remains.
+    /// Checks that all hosts hear each other, know exactly the living publishers of the others, and
+    /// have received their samples.
     fn check_settled(&self) {
         for (host, computer) in self.computers.iter().enumerate() {
             let gateway = computer.gateway.as_ref().expect("it runs");

@@ -211,7 +211,7 @@ pub enum Outcome {
 /// states nothing about other samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
-    /// Outcome of that sample.
+    /// Outcome of the sample `number`.
     pub outcome: Outcome,
     /// Number of ordered samples that the receiver accepts before the first is acknowledged. 0
     /// counts as 1: an earlier release, without places.

@@ -141,13 +141,13 @@ pub enum Parsed {
         /// Topic.
         topic: TopicName,
     },
-    /// An acknowledgement.
+    /// An acknowledgement of a sample.
     Ack {
-        /// Receiving host.
+        /// Host that receives the acknowledgement.
         to: HostId,
-        /// Sending host.
+        /// Host that received the sample.
         from: HostId,
-        /// Offer of its publisher.
+        /// Offer of the sample's publisher.
         offered: QosMark,
         /// Topic.
         topic: TopicName,

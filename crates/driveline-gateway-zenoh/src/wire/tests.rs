@@ -55,7 +55,7 @@ fn keys_equal_those_of_the_protocol_page() {
     assert_eq!(made, expected);
     assert!(
         made.iter().all(|k| Keys::new("other").unwrap().parse(k).is_none()),
-        "another domain's"
+        "keys of another domain are not parsed"
     );
 }
 

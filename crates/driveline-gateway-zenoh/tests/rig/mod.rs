@@ -95,7 +95,7 @@ pub(crate) enum Cable {
     Loopback(Port),
 }
 
-/// The name of each end.
+/// Name of the device at each end of the cable.
 const DEVICE: &str = "dl0";
 /// Addresses of the two hosts on the cable.
 pub(crate) const ADDRESSES: [Ipv4Addr; 2] =
@@ -289,7 +289,7 @@ impl Host {
         std::fs::write(&self.config, serde_json::to_string(&self.settings).unwrap()).unwrap();
     }
 
-    /// Empties the domain's directory, as after a boot; `node` is still in the old one.
+    /// Gives the domain a new, empty directory, as after a boot; `node` is still in the old one.
     fn forget(&mut self) {
         self.starts += 1;
         self.domain_dir.set_extension(self.starts.to_string());
@@ -318,7 +318,8 @@ impl Host {
             .is_some_and(|child| child.try_wait().expect("to ask for it").is_some())
     }
 
-    /// The gateway's process, which is the child itself: `nsenter` becomes it.
+    /// Process id of the started child. This is the gateway itself, because `nsenter` becomes it;
+    /// on a host with a shifted clock, it is `unshare`.
     pub(crate) fn pid(&self) -> u32 {
         self.gateway.as_ref().map_or(0, Child::id)
     }
@@ -514,7 +515,7 @@ impl Rig {
         silent
     }
 
-    /// Starts it again, with a new gateway.
+    /// Starts a host that was switched off, with a new gateway.
     pub(crate) fn switch_on(&mut self, side: usize) {
         self.cable.give_back();
         self.start(side);

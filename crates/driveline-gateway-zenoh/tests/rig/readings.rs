@@ -38,7 +38,7 @@ pub(crate) fn say(publisher: &mut Publisher<Reading>, number: u64) {
     publisher.publish_copy(&Reading { number, value: number as f64 / 8.0 }, &[]).unwrap();
 }
 
-/// A reading, and the number of samples missed before it.
+/// Numbers of the samples that have arrived, and counts of those that have not.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) numbers: Vec<u64>,

@@ -23,8 +23,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// up. The operation is in one thread at a time. So for each process and interval, the thread that
 /// has waited longest counts. Processes are added up, because the operation passes from one to the
 /// next. The sum is limited to the elapsed time. The result is too small if several threads of one
-/// process took part and waited within one interval. It is never larger than a thread's waiting
-/// time.
+/// process took part and waited within one interval. In each interval, a process
+/// contributes no more than the waiting time of one of its threads.
 pub(crate) struct Stopwatch {
     began: Instant,
     looks: Arc<Mutex<Observations>>,
@@ -98,7 +98,7 @@ impl Stopwatch {
             sum: Duration::ZERO,
         }));
         let of_thread = Arc::downgrade(&looks);
-        // Until the last reference to the stopwatch is dropped.
+        // Observes until the last reference to the stopwatch is dropped.
         std::thread::spawn(move || {
             loop {
                 // time: how often a measurement looks; it decides no gating test

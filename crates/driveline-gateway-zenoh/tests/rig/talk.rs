@@ -33,7 +33,7 @@ impl Speech {
     }
 }
 
-/// Time from the repair of a link, or the restart of a gateway, to the first heard sample.
+/// Maximum time from the repair of a link, or the restart of a gateway, to the first heard sample.
 // time: judged where `make measure` runs the test
 pub(crate) const RECOVERY: Duration = Duration::from_secs(2);
 /// Time after which samples must still arrive: the first ones may have come from the history.
@@ -206,7 +206,7 @@ impl Talk {
             let subscription = &mut self.subscription;
             eventually("the old publisher is gone", || subscription.matched() == 0);
         }
-        // Samples that the killed process has published.
+        // Reads the samples that the killed gateway has published.
         self.read();
         let since = self.now();
         rig.start(side);

@@ -28,7 +28,7 @@ pub const CONVERTED: [&str; 6] = [
 const MAX_PACKAGES: usize = 4096;
 /// Maximum number of directories named in a text.
 const MOST_NAMED: usize = 4;
-/// Maximum length of an unchecked name, in characters.
+/// Maximum number of characters that an error repeats of a type name that may be invalid.
 const LONGEST_NAME: usize = 80;
 
 /// Definitions of packages. A definition with a mistake is skipped, with all that refer to it.

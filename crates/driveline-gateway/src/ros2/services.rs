@@ -15,7 +15,7 @@ pub const MAX_SERVICES: usize = 64;
 pub const MAX_PENDING: u32 = 64;
 const MIN_TIMEOUT_MS: u32 = 100;
 const MAX_TIMEOUT_MS: u32 = 600_000;
-/// Minimum payload: its encapsulation.
+/// Minimum payload: the 4 bytes of the CDR header (encapsulation).
 const SHORTEST_PAYLOAD: u64 = 4;
 /// More memory than this causes a remark.
 const MUCH_MEMORY: u64 = 1 << 30;

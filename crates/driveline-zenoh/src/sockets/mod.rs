@@ -5,10 +5,10 @@
 //!
 //! Before Zenoh closes a connection, it waits until no thread waits for space in it. Over TLS, it
 //! also waits until there is space for buffered data. Meanwhile the kernel keeps trying: for a
-//! quarter of an hour, or forever if the other host is stopped. An error of the socket wakes all
-//! these threads; Zenoh has no setting for that. The source of the error does not matter: the
-//! kernel breaks the connection without an acknowledgement, or `shut` ends it after Zenoh has heard
-//! nothing for a lease, or the other host closes it.
+//! quarter of an hour, or forever if the other host is stopped. Zenoh has no setting that limits
+//! this. An error of the socket wakes all these threads, whatever its cause: the kernel breaks the
+//! connection because no acknowledgement came, or `shut` ends it after Zenoh has heard nothing for
+//! a lease, or the other host closes it.
 #![allow(
     unsafe_code,
     reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this \
@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::time::Duration;
 use zenoh::session::Link;
 
-/// Period of checks: short enough that a new connection is found before it can be given up.
+/// Period of checks: short enough that a new connection gets its limit before it can fail.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Maximum limit that the kernel accepts.
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(
             why.unwrap_err().kind(),
             io::ErrorKind::BrokenPipe,
-            "it is this that has woken it"
+            "the writer continues because its socket was shut"
         );
         assert_eq!(
             socket_linger(&kept).unwrap(),
@@ -216,7 +216,7 @@ mod tests {
         let later = connect();
         let end = Instant::now() + Duration::from_secs(60);
         while tcp_user_timeout(&later).unwrap() != 600_000 {
-            assert!(Instant::now() < end, "a later one has no limit");
+            assert!(Instant::now() < end, "the later connection has no limit");
             // time: a pause between polls; only the time-out of 60 s ends them
             std::thread::sleep(Duration::from_millis(10));
         }
