@@ -384,8 +384,8 @@ pub struct CarriedTopic {
     /// Number of samples of one publisher of another host that local subscriptions may hold
     /// together.
     pub pins: u32,
-    /// Maximum number of hosts that receive the topic: the route to each of them holds a pin of each
-    /// local publisher. `None`: the gateway's limit of routes.
+    /// Maximum number of hosts that receive the topic: the route to each of them holds a pin of
+    /// each local publisher. `None`: the gateway's limit of routes.
     #[serde(default)]
     pub hosts: Option<u32>,
     /// QoS with which local publishers are read. A publisher that offers less is carried with its
