@@ -15,8 +15,8 @@ pub struct Arrivals {
     newest: u64,
     /// Number of samples written before the first one that was sent to this host.
     before: u64,
-    /// Samples from the first that was sent to this host to the newest that have not arrived, or
-    /// could not be published here.
+    /// Number of missing samples from the first that was sent to this host to the newest: they have
+    /// not arrived, or could not be published here.
     lost: u64,
     duplicates: u64,
 }
@@ -99,8 +99,8 @@ pub fn least_age_ns(head: &SampleHead, offset: Offset, now: MonotonicNs) -> u64 
     u64::try_from(age).unwrap_or(0).saturating_sub(offset.error_ns)
 }
 
-/// Returns the header under which a sample is published on this host at `now`. The sums of its
-/// origins' ages stay exact.
+/// Returns the header under which a sample is published on this host at `now`. The parts of each
+/// origin's age (communication, computation and idle) still add up to this age.
 #[must_use]
 pub fn localized(
     head: &SampleHead,

@@ -125,7 +125,7 @@ impl ClockEstimate {
         self.exchanges
     }
 
-    /// Returns how often one of the clocks has stepped by more than the bound.
+    /// Returns how often one of the clocks has stepped by more than the error bound.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps

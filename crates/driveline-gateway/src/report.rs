@@ -42,8 +42,8 @@ pub struct Report {
     pub inlets: Vec<RemotePublisherReport>,
     /// Topics that are offered or wanted but not carried.
     pub refused: Vec<Refusal>,
-    /// Samples without a receiver. They were in flight when a receiver left, or were sent without
-    /// being requested.
+    /// Samples without a remote publisher: it did not exist yet or any more, or no sample was
+    /// requested.
     pub unknown: u64,
     /// Samples that could not be understood.
     pub damaged: u64,

@@ -460,7 +460,7 @@ impl Incoming {
         }
     }
 
-    /// Reports the topics that do not come from other hosts.
+    /// Reports configured topics that other hosts send but that do not arrive here, with reasons.
     pub(super) fn refusals(&self, now: MonotonicNs) -> Vec<Refusal> {
         let refusal = |n: NotReceived<'_>| Refusal {
             topic: n.topic.to_string(),

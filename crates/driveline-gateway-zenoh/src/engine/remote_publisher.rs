@@ -52,7 +52,7 @@ pub(super) struct RemotePublisher {
     source: Mutex<Source>,
     publishing: Mutex<Publishing>,
     watch: Mutex<Watch>,
-    /// Lane in which publishing may wait for readers.
+    /// Lane of a reliable publisher (`lane.rs`), in which publishing may wait for readers.
     lane: Option<Arc<Lane>>,
 }
 

@@ -274,7 +274,8 @@ impl Drop for Route {
     fn drop(&mut self) {
         self.inbox.stop.store(true, Ordering::Release);
         self.inbox.kicker.kick();
-        // The thread ends by itself. Waiting for it would block all others if the link hangs.
+        // The thread ends by itself. Waiting for it would block the control thread if the link
+        // hangs.
         drop(self.thread.take());
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests another host's time, to measure its clock. Such a request also serves as a small
-//! message behind the samples in flight. `docs/protocols/network.md`, sections 5 and 6.
+//! Requests another host's time, to measure its clock. Such a request also serves as a *nudge*, a
+//! small message behind the samples in flight: `docs/protocols/network.md`, sections 5 and 6.
 
 use super::lock;
 use crate::clock::{ClockEstimate, Exchange};

@@ -78,8 +78,8 @@ pub struct SampleHead {
     pub publisher: u128,
     /// Number of the sample, counted by its publisher.
     pub written: u64,
-    /// Number of earlier samples of this publisher that the route had to send to this host. 0 from
-    /// earlier releases.
+    /// Number of earlier samples of this publisher that the route had to send to the receiving
+    /// host. 0 from earlier releases.
     pub owed: u32,
     /// Time of the hand-over to Zenoh, on the sending host's clock.
     pub sent: MonotonicNs,
