@@ -612,7 +612,8 @@ mod tests {
             ),
             "{reported}"
         );
-        // A message that another one refers to is of the same package.
+        // For a type that a field names, a type of the same name in an unrelated package is not
+        // suggested.
         for (field, says) in [
             ("far_msgs/Path", "add the directory of the package far_msgs"),
             ("nav_msg/Path", "did you mean `nav_msgs/msg/Path`?"),
