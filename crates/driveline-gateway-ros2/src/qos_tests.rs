@@ -243,7 +243,7 @@ fn a_writers_deadline_is_offered_here_and_its_lease_is_not() {
         liveliness: LivelinessKind::ManualByTopic,
         ..EndpointQos::default()
     };
-    assert_eq!(of_writer(&alive, class, 1).lease_ms, None, "nothing here could keep it");
+    assert_eq!(of_writer(&alive, class, 1).lease_ms, None, "the gateway could not keep a lease");
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Services over DDS as rmw_cyclonedds has them: names of topics, the head of requests and replies,
-//! ids of clients and servers in USER_DATA, and the DDS vendor of an endpoint. See section "Over
-//! DDS" of `docs/protocols/ros2-services.md`.
+//! Services over DDS as rmw_cyclonedds has them: names of topics, the head of requests and replies
+//! (16 bytes with the id of the call), ids of clients and servers in USER_DATA, and the DDS vendor
+//! of an endpoint. See section "Over DDS" of `docs/protocols/ros2-services.md`.
 
 use crate::discovery_info::{Gid, endpoint_user_data, value};
 use driveline_gateway::ros2::{Release, is_token};
@@ -13,8 +13,8 @@ use thiserror::Error;
 
 const REQUEST: (&str, &str) = ("rq/", "Request");
 const REPLY: (&str, &str) = ("rr/", "Reply");
-/// Number of bytes between the encapsulation and the request or response. It is a multiple of 8, so
-/// it does not change the alignment of what follows.
+/// Length of the head: the bytes between the encapsulation and the request or response. It is a
+/// multiple of 8, so it does not change the alignment of what follows.
 const HEAD_LEN: usize = 16;
 
 /// Topic of a service.

@@ -19,7 +19,7 @@ pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Compress
     Ok(Compressed { head, sample, file })
 }
 
-/// Returns the head, and the position of the file.
+/// Returns the head, and the position of the image file, such as a JPEG.
 fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(CompressedImage, Range<usize>)> {
     let header = header::read(&mut from, arrival)?;
     let not_text = |_| ConvertError::Format(TextError::NotText { field: "format" });

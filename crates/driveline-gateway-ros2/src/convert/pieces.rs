@@ -178,7 +178,8 @@ impl<'a> PassedOn<'a> {
         if len > max_len {
             return Err(ConvertError::TooLong { len, max: max_len });
         }
-        // The received options may state padding that was cut off since.
+        // The options, the last two bytes of the encapsulation, may state padding that the sample
+        // does not have any more.
         Ok(Self { head: [first, second, 0, padding as u8], sample, padding })
     }
 

@@ -22,14 +22,15 @@ impl<'a> ToRos<'a> {
     pub fn of_cdr(payload: &'a [u8], max_len: usize) -> Result<Self> {
         driveline_rosidl::cdr::Decoder::new(payload)?;
         let (encapsulation, body) = payload.split_at(HEADER_LEN);
-        // The payload's options may state padding that was cut off since.
+        // The options, the last two bytes of the encapsulation, may state padding that the payload
+        // does not have any more.
         Self::of(vec![encapsulation[0], encapsulation[1], 0, 0], body, &[]).bounded(max_len)
     }
 
-    /// `head` begins with an encapsulation.
+    /// `head` begins with an encapsulation. `behind`: data after the body, at most one byte.
     pub(super) fn of(head: Vec<u8>, body: &'a [u8], behind: &[u8]) -> Self {
         let mut sample = Self { head, body, tail: [0; 4], tail_len: 0 };
-        // At most one byte of data, then up to three zeros.
+        // The tail: at most one byte of data, then up to three zeros.
         for (to, from) in sample.tail.iter_mut().zip(behind) {
             *to = *from;
         }

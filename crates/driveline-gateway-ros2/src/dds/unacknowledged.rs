@@ -130,7 +130,7 @@ mod tests {
             assert_eq!(writer.write(10, period), 0);
             writer.acknowledged.set(writer.written);
         }
-        assert_eq!(writer.write(20, period), 0, "it acknowledged with the first of them");
+        assert_eq!(writer.write(20, period), 0, "it acknowledged at the first of these, 19 ms ago");
         assert_eq!(writer.write(1, period), 17, "all but the last four: none is forgotten");
         assert_eq!(writer.write(100, period), 100);
     }

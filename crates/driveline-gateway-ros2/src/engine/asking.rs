@@ -54,7 +54,8 @@ fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
     let offered = writing.offered.as_ref()?;
     let lacks = |offered: &EndpointQos| !mismatches(offered, &reader.qos).is_empty();
     let both = lacks(&writing.qos) && lacks(&of_publisher(offered, &RuleQos::default()));
-    // Compared by Driveline's rules: an offer that satisfies the request would match.
+    // Driveline's own rules must refuse the request too: if the publisher satisfied it, the
+    // subscription below would match, and the publisher would get no event.
     let here = offered.satisfies(&request(&reader.qos), writing.topic.as_str()).is_err();
     (both && here)
         .then(|| (writing.topic.clone(), reader.handle, offered.reliability, offered.durability))

@@ -47,7 +47,7 @@ mod tests {
         let late = went + GRACE / 2;
         assert!(
             !idle.ends(late, true, 0, KEPT) && !busy.ends(late, false, 100, KEPT),
-            "its last sample may be overtaken"
+            "its last sample may arrive after its departure"
         );
         let (over, rounds) = (went + GRACE * 2, 1000);
         assert!(idle.ends(over, true, rounds, KEPT), "nothing waits");

@@ -25,7 +25,7 @@ pub(super) struct GatewayState {
     pub(super) node: NodeName,
     /// Clock of stamps.
     pub(super) clock: StampClock,
-    /// Random number of this gateway.
+    /// Random number that identifies this gateway in headers of samples and in reports.
     pub(super) mark: u64,
     pub(super) writings: Arc<Mutex<Vec<Writing>>>,
     /// Local publishers that are not sent to ROS 2, with the reasons.
@@ -33,7 +33,7 @@ pub(super) struct GatewayState {
     pub(super) notices: Notices,
     pub(super) failed: OnceLock<String>,
     pub(super) waiting: Arc<Waiting>,
-    /// Dropped after all of their parts.
+    /// The last field: dropped after everything that uses them.
     pub(super) transports: Transports,
 }
 

@@ -316,7 +316,8 @@ impl Incoming {
         {
             self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
-        // Opened only now, because the type was unknown before. Samples that arrive meanwhile wait.
+        // The reader is opened only now, because its type had to be found first. The topic's thread
+        // takes a sample that arrives before `know` below, and waits for `know`.
         let read = shared.feed.read(endpoint, class, &remote_publisher.crossing);
         if let Err(e) = read.and_then(|()| shared.feed.history(endpoint, class)) {
             self.short.retain(|(short, _)| *short != endpoint.handle);
@@ -470,8 +471,8 @@ impl Incoming {
         self.draining.extend(draining.map(|remote_publisher| (handle, (topic, remote_publisher))));
     }
 
-    /// Drops topics that no open writer needs, unless a refused writer is asked for more QoS there.
-    /// Drops topics whose threads cannot continue.
+    /// Drops topics without an open writer, except those on which a reader still asks a refused
+    /// writer for more QoS ([`ask`](Self::ask)). Also drops topics whose threads cannot continue.
     pub(super) fn tidy(&mut self, common: &GatewayState) {
         let ended = self
             .topics
@@ -596,7 +597,7 @@ fn late(endpoint: &Endpoint, class: ReaderClass, rule: &Rule) -> u32 {
     rule.qos.depth.unwrap_or(kept)
 }
 
-/// Number of samples that a writer of the other profile keeps for such a writer.
+/// Number of samples that a writer of the other profile keeps of the samples of one writer.
 fn across_depth(endpoint: &Endpoint, rule: &Rule) -> u32 {
     let most = (ACROSS_BYTES / rule.max_payload_bytes().max(1))
         .clamp(MOST_LATE.into(), Qos::MAX_DEPTH.into());

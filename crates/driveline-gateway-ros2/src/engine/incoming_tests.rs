@@ -169,7 +169,7 @@ fn topics_without_space_are_not_opened_and_not_reported_again() {
     let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
     for handle in 0..3 {
         let topic = format!("late_{handle}").parse().unwrap();
-        // A remote publisher of this writer would cause a remark.
+        // If a remote publisher were opened for this writer, a remark would be logged.
         let of_dds = Endpoint {
             profile: Profile::Dds,
             announced: Some(other),

@@ -53,7 +53,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Name of this kind of gateway in a domain.
 const KIND: &str = "ros2";
-/// Reason of a thread that ended without one.
+/// Reason that is reported for a thread that ended without giving one.
 const PANICKED: &str = "its thread has panicked; the gateway's output has the message";
 
 /// Remedy for a gateway at its limits.

@@ -49,7 +49,7 @@ fn a_sample_that_is_still_held_is_waited_for() {
     let loan = publisher.loan(8).unwrap();
     publisher.publish(loan, &mut SampleHeader::default()).unwrap();
     assert_eq!(sender.sources.take_next().unwrap_err(), TakeError::AllHeld { max_held: 1 });
-    // After all earlier events, a sample that can be taken does not end the wait …
+    // After all earlier events, an unread sample does not end the wait …
     eventually("nothing happens", || sender.breathe(Duration::ZERO) == Wake::TimedOut);
     drop(held);
     // … but free space does.

@@ -160,7 +160,7 @@ impl Across {
 /// Parts that all remote publishers of a gateway share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outside {
-    /// Random number of this gateway.
+    /// Random number that identifies this gateway in headers of samples and in reports.
     pub(super) mark: u64,
     /// True if all samples come from this host.
     pub(super) same_clock: bool,
@@ -169,7 +169,7 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    /// Returns the parts of a gateway's profile.
+    /// Returns these values for one profile of a gateway.
     pub(super) fn of(state: &GatewayState, same_clock: bool) -> Self {
         Self {
             mark: state.mark,
@@ -181,7 +181,8 @@ impl Outside {
 
 /// Returns the number of samples missing before `number`; `None`: a repeated sample. `last`: the
 /// last number. `before`: the last number of the publisher's previous remote publisher. The samples
-/// that the previous one kept for late joiners are gone, so a repeated sample of it is new here.
+/// that the previous one kept for late joiners ended with it. So a sample with a number up to
+/// `before` is no repetition here: it is published again.
 fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
     if last.is_some_and(|last| number <= last) {
         return None;

@@ -69,10 +69,10 @@ pub(super) struct Written {
 
 /// See the module.
 pub(super) trait RosWriter: Send + Sync {
-    /// Writes a sample from parts whose lengths add up to a multiple of 4. `slot`: buffer of the
-    /// parts, if it may be held for a while. `source_timestamp`: on the wall clock, in nanoseconds;
-    /// DDS uses the time of the call. With rmw_zenoh it waits for a link, unless the writer has a
-    /// thread of its own.
+    /// Writes a sample from parts whose lengths add up to a multiple of 4. `slot`: buffer that
+    /// contains some of the parts, if the writer may hold it for a while. `source_timestamp`: on
+    /// the wall clock, in nanoseconds; DDS uses the time of the call. With rmw_zenoh the call waits
+    /// for a full link, unless the writer has a thread of its own.
     fn write(
         &self,
         parts: &[&[u8]],

@@ -108,7 +108,7 @@ fn listen(common: &GatewayState, feed: &dyn Feed, stop: &AtomicBool) {
             Err(e) => Err(e),
         };
         if let Err(e) = waited {
-            // Otherwise stamps would be of an outdated clock.
+            // The gateway ends: otherwise it would convert stamps by an outdated clock.
             common.fail(format!("the time on /{} is not heard any more: {e}", clock::TOPIC));
             return;
         }

@@ -89,7 +89,7 @@ impl Sources {
     }
 
     /// Takes the next sample, one class after the other. Returns an error if samples are unread,
-    /// but each class that has some still holds its previous sample.
+    /// but cannot be taken, because the previous sample of their class is still held.
     pub(super) fn take_next(&mut self) -> Result<Option<Sample>, TakeError> {
         let mut held = None;
         for _ in 0..self.subscriptions.len() {

@@ -45,8 +45,8 @@ pub(super) trait Transport: Send + Sync {
         answers: Arc<dyn Answers>,
     ) -> Result<Arc<dyn Asking>, String>;
 
-    /// Returns true if the middleware notifies the node of a writer that offers less QoS than a
-    /// reader requests, and does not match them.
+    /// Returns true if the middleware compares QoS: it does not match a writer with a reader that
+    /// requests more, and notifies the writer's node.
     fn compares_qos(&self) -> bool;
 
     /// Reasons why a writer of the gateway and a reader of ROS 2 on the same topic do not match;
@@ -65,7 +65,7 @@ pub(super) trait Transport: Send + Sync {
     /// and the middleware refuses others.
     fn server_mismatch(&self, of: &Interface, server: &ServiceEndpoint) -> Option<String>;
 
-    /// Time after its discovery in which the node of an endpoint may still become known.
+    /// Time after the discovery of an endpoint in which its node may still become known.
     fn named_within(&self) -> Duration;
 
     /// Gives up samples in flight, unless they are sent soon. Called before the end of the gateway.
@@ -97,8 +97,8 @@ pub(super) trait Discovery: Send {
     /// endpoints.
     fn poll(&mut self, nodes: &mut Nodes, most: usize) -> Learnt;
 
-    /// Announces the gateway's nodes and endpoints if they have changed, unless each endpoint is
-    /// announced where it is opened.
+    /// Announces the gateway's nodes and endpoints if they have changed. Does nothing if the
+    /// middleware announces each endpoint when it is opened.
     fn announce(
         &mut self,
         _writings: &[Writing],

@@ -26,7 +26,8 @@ impl Transports {
 }
 
 impl Drop for Transports {
-    /// Drops them in reverse order: threads of Zenoh wake the control thread, which waits in DDS.
+    /// Drops Zenoh before DDS: threads of Zenoh wake the control thread through DDS, on which it
+    /// waits.
     fn drop(&mut self) {
         while self.0.pop().is_some() {}
     }

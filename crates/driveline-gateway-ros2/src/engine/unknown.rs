@@ -8,8 +8,8 @@ use std::collections::{HashSet, VecDeque};
 /// publishers, under many names.
 pub(super) const MAX_UNKNOWN: usize = 1024;
 
-/// Writers whose announcement is not awaited any more. At the limit, the oldest is forgotten, and
-/// awaited again.
+/// Writers whose announcement is not awaited any more. At the limit, the oldest is forgotten: its
+/// next sample waits for its announcement again.
 #[derive(Debug, Default)]
 pub(super) struct Unknown {
     writers: HashSet<Handle>,

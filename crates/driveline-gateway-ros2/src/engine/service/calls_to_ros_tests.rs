@@ -46,7 +46,7 @@ impl Reply for Client {
     }
 }
 
-// time: of calls with a given time; no test waits for it
+// time: the time-out of calls; tests pass later times, and do not wait
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn calls(pending: u32) -> CallsToRos {

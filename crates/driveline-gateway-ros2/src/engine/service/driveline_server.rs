@@ -39,7 +39,7 @@ struct Asked {
 
 /// Calls of ROS 2 clients, shared by the ends and the control thread.
 pub(super) struct CallsToDriveline {
-    /// For outcomes of calls, which do not keep the gateway alive.
+    /// For callbacks of calls in flight. Weak, so that they do not keep the gateway alive.
     this: Weak<Self>,
     of: Interface,
     timeout: Duration,

@@ -236,7 +236,7 @@ impl<T: Requests> Requests for Weak<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum Handed {
     Over,
-    /// Its client cannot read yet. The end reports the outcome to its [`Requests`].
+    /// Its client cannot read yet. The end reports the outcome to its [`Requests`] later.
     Kept,
 }
 

@@ -18,11 +18,12 @@ impl From<String> for Problem {
 }
 
 impl Problem {
+    /// Returns a problem that needs no action.
     pub(super) fn quiet(text: &str) -> Self {
         Self { text: text.to_owned(), is_quiet: true }
     }
 
-    /// Returns the problem as one that needs no action.
+    /// Returns true if it needs no action, because it is temporary, or not a fault.
     pub(super) fn ends_by_itself(&self) -> bool {
         self.is_quiet
     }

@@ -276,7 +276,7 @@ mod tests {
         retry.let_go();
         let (thing, _broken, _withdrawn, hold) = thing();
         drop(hold);
-        assert_eq!(retry.keep(began, || Ok(thing)), Ok(()), "something else is wanted: at once");
+        assert_eq!(retry.keep(began, || Ok(thing)), Ok(()), "after `let_go`: at once");
         assert!(retry.get().is_some());
     }
 
@@ -340,7 +340,7 @@ mod tests {
         let asks = retry.get().unwrap().clone();
         retry.let_go();
         assert_eq!(
-            // time: nothing may come meanwhile; on a slow machine less could
+            // time: no wake-up may come in this time; a slow machine causes none
             woken.recv_timeout(Duration::from_millis(100)),
             Err(RecvTimeoutError::Timeout),
             "it is not over"

@@ -25,9 +25,10 @@ const MAX_CLIENTS: u32 = 8;
 /// Maximum number of requests of one client that are held while they are sent.
 const MAX_HELD: u32 = 2;
 
-/// Time for which Driveline clients may connect to the publisher of their responses.
+/// Maximum time that a dropped offer waits for Driveline clients to connect to the publisher of
+/// their responses.
 const READ_WITHIN: Duration = Duration::from_secs(2);
-/// Pause between two checks for this.
+/// Pause between two checks in this wait.
 const READ_CHECK_EVERY: Duration = Duration::from_millis(2);
 
 /// A service whose server is in ROS 2.

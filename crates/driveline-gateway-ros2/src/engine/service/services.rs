@@ -49,7 +49,7 @@ pub(in crate::engine) struct Services {
     services: Vec<Service>,
     servers: HashMap<EndpointKey, ServiceEndpoint>,
     clients: HashMap<EndpointKey, ServiceEndpoint>,
-    /// True if endpoints have changed, or were named, since the last check.
+    /// True if endpoints have changed, or their nodes have become known, since the last check.
     stirred: bool,
     too_many: bool,
     common: Arc<GatewayState>,

@@ -14,10 +14,11 @@ const MAX_SESSIONS: u32 = 64;
 /// Time that a reliable sample waits for space; then Zenoh closes the connection.
 const ROOM_WITHIN_MS: u64 = 2_000;
 /// Time after which the kernel breaks a connection to a router or node that has unacknowledged data
-/// or a full buffer. Together with the 0.2 s until the first retransmission, this is less than the
-/// time that samples wait for space. An error of the socket wakes all waiting threads at once.
-/// Otherwise each of them would have Zenoh close the connection by the id of the other end, one
-/// after the other, and a late thread would close the next connection.
+/// or a full buffer: 1.25 s. Together with the 0.2 s until the first retransmission, this is less
+/// than the 2 s that samples wait for space. So the socket fails first, and its error wakes all
+/// waiting threads at once. Otherwise each thread would have Zenoh close the connection, one after
+/// the other. Zenoh finds the connection by the id of the other end, so a late thread would close
+/// the next connection.
 pub(in crate::engine) const UNANSWERED: Duration = Duration::from_millis(ROOM_WITHIN_MS * 5 / 8);
 
 /// Returns the configuration of the session. `longest`: maximum payload, in bytes.
@@ -40,8 +41,8 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("open/return_conditions", "{ connect_scouted: false, declares: false }"),
         ("scouting/multicast/enabled", "false"),
         ("scouting/gossip/enabled", "true"),
-        // A node may leave connecting to the end with the greater Zenoh id, and so wait for this
-        // gateway.
+        // Of two ends, a node may leave it to the one with the greater Zenoh id to connect. If that
+        // is this gateway, the node waits for it.
         ("scouting/gossip/autoconnect_strategy", "'always'"),
         ("timestamping/enabled", "true"),
         // As in rmw_zenoh, for calls of services without a time-out of their own.

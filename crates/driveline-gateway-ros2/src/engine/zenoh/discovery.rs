@@ -20,7 +20,7 @@ struct News {
     services: VecDeque<ServiceChange>,
     malformed: u64,
     troubles: Vec<String>,
-    /// Tokens of present gateways, by their ids, with their sessions.
+    /// Sessions of present gateways, by the ids of their tokens.
     gateways: HashMap<Gid, String>,
     passed_over: bool,
 }

@@ -70,8 +70,9 @@ impl Session {
             if !keeps {
                 return publisher.advanced().wait().map_err(text);
             }
-            // Always numbered: by their timestamps alone, several publishers of one session would
-            // look like one.
+            // Samples are always numbered. Otherwise subscribers would order them by their
+            // timestamps, which name only the session: several publishers of one session would look
+            // like one.
             let heartbeat = MissDetectionConfig::default();
             let heartbeat =
                 if reliable { heartbeat.sporadic_heartbeat(HEARTBEAT) } else { heartbeat };
@@ -112,7 +113,8 @@ impl Session {
             let key = topic_key(self.domain, of.topic.as_str(), &of.type_name, &of.hash);
             let (inbox, own) = (inbox.clone(), self.own_ids.clone());
             let subscriber = self.session.declare_subscriber(key).allowed_origin(Locality::Remote);
-            // The gateway's own caches answer the request for history, too.
+            // The gateway's own caches answer the request for history, too. So samples with the
+            // gateway's own ids are ignored.
             let subscriber = subscriber.callback(move |sample| {
                 inbox.sample(class, |a| lock(&own).contains(&a.gid), &sample)
             });
@@ -154,7 +156,8 @@ impl Session {
         inbox: &Arc<Inbox>,
     ) -> Result<(), String> {
         let key = topic_key(self.domain, of.topic.as_str(), &of.type_name, &of.hash);
-        // Key of zenoh-ext's caches of its session. No token names the cache of this publisher.
+        // Key of all caches of zenoh-ext on this topic in the publisher's session. No token names
+        // the cache of this publisher, so samples of other publishers may come, too.
         let caches = format!("{key}/@adv/pub/{}/**?_max={}", of.session, Qos::MAX_DEPTH);
         let kept = self
             .session

@@ -50,7 +50,7 @@ pub(in crate::engine) fn pieces<'a>(
 }
 
 impl ZenohFeed {
-    /// Makes a feed without readers. The limit of the rule's topic holds before a sample is stored.
+    /// Makes a feed without readers. Payloads longer than the rule permits are not stored.
     pub(in crate::engine) fn new(session: &Arc<Session>, rule: &Rule) -> Self {
         let kept = kept(rule.max_payload_bytes());
         let inbox = Arc::new(Inbox::new(kept as usize, longest(rule)));
@@ -115,7 +115,7 @@ impl Feed for ZenohFeed {
         Ok(true)
     }
 
-    /// Later samples show losses in transit.
+    /// Losses in transit are not included: the sequence numbers of later samples show them.
     fn losses(&self) -> [(&'static str, u64); 2] {
         let (rejected, malformed) = self.inbox.losses();
         [("rejected", rejected), ("attachment", malformed)]

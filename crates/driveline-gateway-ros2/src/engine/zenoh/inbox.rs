@@ -40,8 +40,8 @@ const MAX_REJECTED: usize = 1024;
 struct Held {
     samples: BTreeMap<i64, Arrived>,
     until: Instant,
-    /// Number of the awaited history, if any: the history of a publisher that returns is requested
-    /// again.
+    /// Number of the awaited history, if any. If the publisher has returned, its history was
+    /// requested again, and the end of the earlier history must not release these samples.
     awaits: Option<u64>,
 }
 
@@ -124,7 +124,8 @@ impl Inbox {
         self.limit
     }
 
-    /// Queues a sample. Called on Zenoh's thread. Samples of `passes_over` are ignored.
+    /// Queues a sample. Called on Zenoh's thread. Samples for which `passes_over` returns true are
+    /// ignored.
     pub(super) fn sample(
         &self,
         class: ReaderClass,

@@ -67,7 +67,7 @@ pub(super) struct Session {
     routers: Mutex<routers::Routers>,
     reconnect: reconnect::Reconnect,
     under_way: InFlight<()>,
-    /// Dropped after all of its parts.
+    /// Dropped after everything above that belongs to it.
     session: zenoh::Session,
     /// Dropped after the session.
     _runtime: OwnRuntime,
@@ -210,8 +210,9 @@ impl Session {
         self.nodes.get(name, || self.number(), declare)
     }
 
-    /// Announces an endpoint. `declare` makes the endpoint. By then its own samples can be
-    /// recognised, and other nodes do not see the endpoint yet.
+    /// Makes an endpoint with `declare`, and announces it. Its id is in `own_ids` before `declare`
+    /// is called, so its own samples are recognised from the start. Other nodes see it after
+    /// `declare`, by its token.
     fn announce<T>(
         &self,
         node: &RosNode,

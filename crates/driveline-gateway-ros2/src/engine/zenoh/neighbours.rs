@@ -172,7 +172,7 @@ mod tests {
         [1, 9].into_iter().for_each(|n| neighbours.connected(id(n), AT, start));
         [1, 9].into_iter().for_each(|n| neighbours.lost(id(n), at(0)));
         assert_eq!(due(&mut neighbours, at(1)), [id(1)]);
-        assert_eq!(neighbours.due(at(60)), (vec![], None), "not for longer than that");
+        assert_eq!(neighbours.due(at(60)), (vec![], None), "attempts end after `TRIED_FOR`");
         neighbours.router(id(8), at(3_600));
         assert_eq!(
             neighbours.due(at(3_600)),
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(
             neighbours.due(at(3_700)),
             (vec![], None),
-            "it was forgotten, as the router was there"
+            "it was forgotten, because a router was connected"
         );
     }
 

@@ -204,8 +204,9 @@ const ASKING: u8 = 0;
 const ASKED: u8 = 1;
 /// The outcome was reported, or an error arrived after the time-out of the call.
 const ENDED: u8 = 2;
-/// Zenoh has dropped it before the outcome was known, and nothing was reported. If the request was
-/// not accepted, nothing may be reported.
+/// Zenoh has dropped the callback before it was known whether Zenoh has accepted the query, so
+/// nothing was reported yet. The failure is reported if Zenoh has accepted it: if the query returns
+/// an error, nothing may be reported.
 const LOST: u8 = 3;
 
 const WENT_AWAY: &str = "it, or the way to it, went away without a response";

@@ -109,7 +109,7 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
     assert_eq!(
         (offered.broken(), asking.broken()),
         (None, None),
-        "whose end is wanted is not broken"
+        "a withdrawn end is not reported as broken"
     );
 }
 
