@@ -15,7 +15,8 @@ use std::path::Path;
 
 /// Memory of a module in addition to its outputs: program, libraries, stacks.
 const BESIDES: u64 = 8 << 20;
-/// Share of a limit that topics leave free, and its bounds, as in `driveline_shm` (`admission.rs`).
+/// Part of a memory limit that topics leave free, one sixteenth, and its bounds, as in
+/// `driveline_shm` (`admission.rs`).
 const FREE_SHARE: u64 = 16;
 const FREE: RangeInclusive<u64> = 4 << 20..=64 << 20;
 

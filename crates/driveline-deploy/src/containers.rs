@@ -198,8 +198,8 @@ impl Started for StartedContainer {
     fn kill(&mut self) {
         self.state.unwanted.store(true, Ordering::Release);
         if self.run.plan.mode == Mode::One {
-            // Other modules run in the same container. The message to the first process of the
-            // module makes it kill the module.
+            // Other modules run in the same container. The launcher also sends `kill` to the first
+            // process of the module, which then kills the module.
             return;
         }
         let names = self.run.names.lock().unwrap_or_else(PoisonError::into_inner);

@@ -40,7 +40,8 @@ pub use ulimits::ulimits;
 
 /// Directory of the domain in a container.
 pub const DOMAIN_IN_CONTAINER: &str = "/run/driveline/domain";
-/// Directory of the account's socket in a container.
+/// Directory, in a container, of the socket to the launcher. The connection over which a module
+/// sends its records is its *account*; see `docs/protocols/account.md`.
 pub const ACCOUNT_IN_CONTAINER: &str = "/run/driveline/account";
 /// The program that runs modules, in every image.
 pub const HOST_IN_IMAGE: &str = "/opt/driveline/bin/driveline-host";

@@ -130,8 +130,8 @@ impl RunDirectory {
         all.dedup();
         match all.as_slice() {
             [one] => give(&domain, *one),
-            // The parent directory admits no other user: only processes that mount this one can
-            // access it.
+            // The directory of the run admits no other user, so only containers that mount the
+            // domain can access it.
             _ => std::fs::set_permissions(&domain, Permissions::from_mode(0o1777)),
         }
         .map_err(|e| named(&domain, e))?;
@@ -267,7 +267,8 @@ mod tests {
     }
 
     /// As [`RunDirectory::attached`], once no process holds the lock of a directory that was
-    /// dropped: a process that another test forks has a copy until it executes its program.
+    /// dropped: a process that another test forks has a copy of the lock until it executes its
+    /// program.
     fn attached_again(path: &Path) -> io::Result<RunDirectory> {
         let end = Instant::now() + Duration::from_secs(60);
         loop {

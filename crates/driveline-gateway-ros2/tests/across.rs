@@ -114,8 +114,8 @@ fn a_dds_node_and_a_zenoh_node_communicate_without_an_echo() {
     eventually("behind any echo", || {
         of_fence(&mut dds_asked) && answered.strings().iter().any(|text| text.len() == FENCE.len())
     });
-    // Every late joiner receives the last samples, an earlier one more; each sample once and in
-    // order.
+    // A late joiner receives the last samples; one that joins earlier receives more. Each sample
+    // comes once and in order.
     let questions: Vec<_> = asked.strings().into_iter().filter(|text| text != FENCE).collect();
     assert!(
         questions.len() >= KEPT,
@@ -219,7 +219,7 @@ fn every_end_of_a_topic_hears_every_other_end_once() {
         .collect();
     assert!(
         reasons.iter().all(|r| ["gateway", "duplicate"].contains(&r.as_str())),
-        "its own samples do not even come: {reasons:?}"
+        "the gateway does not receive its own samples: {reasons:?}"
     );
     let named = |part: &str| node.graph().iter().any(|t| t.contains("/MP/") && t.contains(part));
     eventually("both are in the graph", || {
@@ -493,7 +493,7 @@ fn a_node_on_dds_and_driveline_call_a_server_on_rmw_zenoh() {
     assert_eq!(
         (report.servers.len(), report.across.as_deref()),
         (1, Some("DDS")),
-        "its own end is no server: {report:?}"
+        "the gateway's own end is not listed as a server: {report:?}"
     );
 }
 

@@ -116,7 +116,7 @@ fn a_slow_server_in_ros_2_ends_calls_by_their_time_out() {
         let refused = call(&mut client, &two(1, 2)).unwrap_err();
         assert!(matches!(refused, CallError::Refused { .. }), "{refused}");
         calls += 1;
-        // time: one attempt of several: the server answers after 1.5 s a request that reached it
+        // time: one of several attempts; the server answers a request that reached it after 1.5 s
         let end = Instant::now() + Duration::from_secs(3);
         while strays(&rig, "late") == 0 && Instant::now() < end {
             // time: a pause between polls
@@ -181,7 +181,8 @@ fn a_node_that_ends_in_a_call_leaves_the_service_to_others() {
     eventually("it waits", || ending.has_printed("available"));
     let of_ending = requests.recv_timeout(PATIENCE).unwrap();
     ending.end();
-    // Before the next client comes: neither has a name, and the report lists such clients as one.
+    // Waits before the next client starts: neither client has a name, and the report lists all
+    // clients without a name as one.
     eventually("seen to end", || report(&rig).clients.is_empty());
     let killed = rig.peer("call add add 2 2");
     let of_killed = requests.recv_timeout(PATIENCE).unwrap();
@@ -428,7 +429,7 @@ fn a_service_of_one_domain_does_not_return_through_another_gateway() {
     let mut asking = node(&there, "asker").raw_client("add", request, response, options).unwrap();
     assert!(
         asking.wait_for_server(PATIENCE),
-        "the other gateway offers it, to refuse it with the reason"
+        "the other gateway offers the service, and refuses its calls with the reason"
     );
     let refused = call(&mut asking, &two(1, 1)).unwrap_err().to_string();
     assert!(

@@ -215,7 +215,7 @@ fn strings_pass_both_ways_and_best_effort_is_enough() {
         assert_eq!((payload.len(), payload[4], payload[7]), (12, 4, 0));
         assert!(header.remote.is_some());
     });
-    assert_eq!(rig.dropped("chatter", "gateway"), 0, "its own writer is not one of others");
+    assert_eq!(rig.dropped("chatter", "gateway"), 0, "its own writer is no other gateway's");
     assert!(
         rig.report().from_ros.iter().all(|t| t.topic == "back" || t.carried == 0),
         "nothing comes back: {:?}",
@@ -523,7 +523,7 @@ fn a_subscription_here_that_a_node_does_not_satisfy_is_reported_on_both_sides() 
     eventually("the gateway reports", || {
         rig.logged("topic '/weak': a subscription here does not match the publisher of node")
     });
-    eventually("and whose fault it is", || {
+    eventually("and that the rule is the cause", || {
         rig.logged("(the rule's `qos` has the gateway offer less here than the node does)")
     });
     for subscription in [&mut of_weak, &mut of_ruled] {
@@ -626,8 +626,8 @@ fn nodes_know_each_other(
     let mut subscription = rig.subscription("in", &lasting(4));
     let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/rear/talker");
     let mut talkers = Vec::new();
-    // The node's announcement may take longer than the gateway waits for it; then another publisher
-    // gets the name.
+    // The node's announcement may take longer than the gateway waits for it; then the test starts
+    // another publisher.
     while talkers.len() < 5 && !named() {
         talkers.push(rig.named(vendor, "/rear talker", "pub rt/in string 3 4 10000 rt4"));
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);

@@ -130,8 +130,8 @@ fn hears_again(hosts: &Hosts, by: By, silent_ms: &[u64]) {
             std::thread::sleep(PACE);
         }
     };
-    // Waits until each topic that fell silent is heard: a link that is not restored stays silent
-    // for good.
+    // Waits until each topic is heard again. A link that Zenoh does not restore stays silent for
+    // good.
     let all_heard = || {
         subscriptions.iter().for_each(Subscription::forget);
         let start = Instant::now();

@@ -55,7 +55,7 @@ fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
         late += u64::from(outcome.is_err());
         assert!(
             outcome.as_ref().map_or_else(|e| e.contains("no response after"), |r| *r == ints(&[4])),
-            "what came late is not taken for it: {outcome:?}"
+            "a late response to another call is not taken for it: {outcome:?}"
         );
         outcome.is_ok()
     });
@@ -228,7 +228,7 @@ fn unreadable_messages_are_refused_and_counted_and_calls_continue() {
     let request = take(&mut server);
     assert_eq!(request.sample.payload().unwrap(), truncated);
     request.responder.send_bytes(&[0, 1, 0, 0, 9]).unwrap();
-    assert_eq!(call.outcome(), Ok(vec![0, 1, 0, 3, 9, 0, 0, 0]), "filled up, as its options say");
+    assert_eq!(call.outcome(), Ok(vec![0, 1, 0, 3, 9, 0, 0, 0]), "padded, as its options state");
     // Responses.
     let there = node.server("/there", (ADD_DDS, &hash));
     let mut client = matched(&here(&rig, "client"), "there", ADD);
@@ -343,7 +343,7 @@ fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_se
     eventually("its query ends", || call.has_ended());
     assert!(call.replies().is_empty());
     eventually("it is not offered any more", || !offered());
-    eventually("who serves knows", || {
+    eventually("the server knows", || {
         held.responder.client_is_gone() || server.take().unwrap().is_some()
     });
     assert!(held.responder.send_bytes(&ints(&[3])).is_err());

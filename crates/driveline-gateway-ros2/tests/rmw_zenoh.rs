@@ -267,8 +267,8 @@ fn late_joiners_get_the_last_of_every_publisher() {
         let mut publishers: Vec<_> = (1..=3)
             .map(|n| rig.publisher(topic, &format!("static_{n}"), string_schema(), 4096, &qos))
             .collect();
-        // The last publisher publishes first: by timestamps alone, only the newest sample would be
-        // read.
+        // The last publisher publishes first: if samples were ordered by timestamps alone, only the
+        // newest sample would be read.
         publishers
             .iter_mut()
             .enumerate()

@@ -122,7 +122,8 @@ fn images_pass_one_way_and_a_hash_of_zeros_is_reported() {
     let mut publisher =
         rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &reliable(4));
     let mut viewer = rig.over_zenoh(&router, "viewer", "sub /sensing/camera image rv4");
-    // Otherwise as in `is_read_by`.
+    // Its type hash differs, so the gateway does not list it as a reader, and `is_read_by` cannot
+    // be used.
     eventually("its subscription is known, and claims another type", || rig.logged(ZEROS));
     publish_image(&mut publisher, BIG as u32, b'a');
     let whole = (BIG, sum(&vec![b'a'; BIG]), "cam".to_owned());
@@ -186,8 +187,8 @@ fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
     let mut subscription = rig.subscription("in", &lasting(4));
     let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/talker");
     let mut talkers = Vec::new();
-    // RustDDS may announce a writer's node later than the gateway waits for it; then another talker
-    // gets the name.
+    // RustDDS may announce a writer's node later than the gateway waits for it; then the test
+    // starts another talker.
     while talkers.len() < 5 && !named() {
         talkers.push(rig.named(vendor, "talker", "pub rt/in string 3 4 10000 rt4"));
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);

@@ -210,7 +210,7 @@ fn speaks_as_cyclone(vendor: Vendor, domain_id: u32) {
     answered(|| rig.node(vendor, "call /math/one add 20 3 20 cyclone"), "answer 20: 42");
     let mut theirs = rig.node(vendor, "serve /math/two add 0 cyclone");
     answered(|| rig.peer("call math/two add 20 3"), "answer 20: 42");
-    // It writes the upper half of the number first, which has no effect: see section 13 of
+    // ros2-client writes the upper half of the number first, which has no effect: see section 13 of
     // docs/protocols/ros2-services.md.
     eventually("asked", || theirs.has_printed(&format!("asked {}: 20 22", 20_u64 << 32)));
     let mut last = None;
@@ -222,7 +222,7 @@ fn speaks_as_cyclone(vendor: Vendor, domain_id: u32) {
         last.is_some()
     });
     let last = last.unwrap();
-    // It counts from 2, and repeats lost requests.
+    // ros2-client counts from 2, and repeats lost requests.
     assert!(last & u64::from(u32::MAX) == 0 && last >> 32 >= 21, "{last}");
 }
 
@@ -236,7 +236,7 @@ fn ros2_client_of_humble_has_the_convention_of_cyclone() {
     speaks_as_cyclone(Vendor::Ros2ClientHumble, 3);
 }
 
-/// Its announcements do not show its mapping.
+/// The announcements of a server on RustDDS do not show how it maps services to topics.
 #[test]
 fn a_server_on_rust_dds_is_refused_with_the_reason_and_gets_no_request() {
     for (mapping, domain_id) in [("cyclone", 4), ("enhanced", 5)] {

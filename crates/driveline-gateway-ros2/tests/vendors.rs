@@ -479,5 +479,5 @@ fn a_client_on_fast_dds_is_refused_and_others_are_served() {
     );
     let mut good = rig.peer("call add add 100 3");
     eventually("answered", || good.has_printed("answer 3: 105"));
-    assert!(asked.try_iter().all(|a| a == 100), "those of the other asked for 2 + 3");
+    assert!(asked.try_iter().all(|a| a == 100), "the other client asks for 2 + 3");
 }

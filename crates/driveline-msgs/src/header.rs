@@ -63,7 +63,7 @@ impl FrameId {
     /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // Both were checked when the value was created.
+        // Length and UTF-8 were checked when the value was created.
         self.bytes.get(..self.len).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
     }
 }

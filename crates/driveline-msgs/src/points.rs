@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Types of points, for typed spans over a cloud's data.
+//! Types of points, by which a cloud's data is read as a slice of points.
 
 use crate::point_cloud::Datatype;
 use std::fmt;

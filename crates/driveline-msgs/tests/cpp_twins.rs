@@ -148,8 +148,8 @@ fn definitions_are_the_same_in_cpp_byte_for_byte() {
 
 #[test]
 fn a_changed_shipped_plain_type_is_noticed() {
-    // Recordings and other releases depend on these; a change needs a new type name, or a line in
-    // the change log.
+    // Recordings and other releases depend on these hashes; a change needs a new type name, or a
+    // line in the change log.
     let hash = |name: &str, hash: String| (name.to_owned(), hash);
     let now = [
         hash(Image::NAME, Image::schema().hash().to_string()),

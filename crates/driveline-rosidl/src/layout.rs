@@ -38,9 +38,9 @@ impl Span {
     pub(crate) fn of(&self, offset: usize, count: u32) -> u64 {
         let Some(others) = count.checked_sub(1) else { return 0 };
         let first = self.one(offset as u64);
-        // All messages after the first have the same size. Wherever the first message starts, its
-        // end has the same distance from its member with the largest alignment, and the same holds
-        // for each later message.
+        // All messages after the first have the same size. The distance from the member with the
+        // largest alignment to the end of the message does not depend on where the message starts.
+        // So each message after the first starts at the same remainder modulo that alignment.
         let other = self.one((offset as u64).saturating_add(first));
         first.saturating_add(other.saturating_mul(others.into()))
     }

@@ -439,7 +439,8 @@ mod tests {
         assert_eq!(types[6].1, &Element::Primitive(Primitive::U8));
     }
 
-    /// A comment belongs to the same field or constant as in `parse_message_string`.
+    /// A comment belongs to the same field or constant as in `parse_message_string` of
+    /// rosidl_adapter.
     #[test]
     fn an_indented_comment_goes_on_with_the_statement_before_it() {
         let m = read("  # of none\n# about a\nint32 a # behind\n  # more\n# b\nint8 X=1\n\t# x\n");

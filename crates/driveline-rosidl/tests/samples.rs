@@ -191,7 +191,7 @@ fn an_error_names_the_member_and_the_byte() {
 
 #[test]
 fn a_huge_length_costs_no_memory() {
-    // Room for 2³² elements of 32 bytes each would be 128 GiB.
+    // Room for 2³¹ elements of 32 bytes each would be 64 GiB.
     let l = layout(&[("p/In", "string a\nstring b\n"), ("p/M", "In[] list\n")]);
     assert_eq!(
         fault(&l, &[0xff, 0xff, 0xff, 0x7f, 1, 2, 3]),

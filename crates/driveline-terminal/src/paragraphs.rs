@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Wraps words to the width of the terminal. Tables are not wrapped:
-//! [`Columns`](crate::table::Columns) has those.
+//! [`Columns`](crate::table::Columns) prints them.
 
 use std::io::IsTerminal as _;
 

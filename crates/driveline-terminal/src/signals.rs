@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Becomes true on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone), whose default
-/// actions are replaced for good. SIGHUP stays ignored if it was, as under `nohup`.
+/// Returns a flag that becomes true on SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal is gone),
+/// whose default actions are replaced for good. SIGHUP stays ignored if it was, as under `nohup`.
 ///
 /// # Errors
 /// If the system refuses handlers.

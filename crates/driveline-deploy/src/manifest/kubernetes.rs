@@ -128,7 +128,7 @@ fn object(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Wor
     // A changed graph restarts its pods.
     let files: String =
         manifest.files.iter().map(|f| format!("{}\0{}\0", f.name, f.text)).collect();
-    // Podman accepts 63 characters.
+    // Half of the digest, because Podman accepts at most 63 characters.
     let digest = hex(&Sha256::digest(files.as_bytes())).split_off(32);
     let annotations = json!({ "driveline.org/graph-digest": digest });
     let template =

@@ -34,7 +34,8 @@ const GRAPH_IN_CONTAINER: &str = "/etc/driveline/graph";
 const SHARED_IN_CONTAINER: &str = "/run/driveline";
 /// Reports in the collector's container.
 const REPORT_IN_CONTAINER: &str = "/var/lib/driveline/report";
-/// Time for a module's container to end: `contain` kills its module 10 s after SIGTERM.
+/// Time for a module's container to end: its first process, `driveline-host contain`, kills the
+/// module 10 s after SIGTERM.
 const MODULE_STOPS_WITHIN: Duration = Duration::from_secs(15);
 /// Time for the collector to stop all modules and to write the report.
 const COLLECTOR_STOPS_WITHIN: Duration = Duration::from_secs(60);
@@ -324,7 +325,8 @@ impl Made<'_> {
         .map(str::to_owned)
         .into();
         if !carried {
-            // Gateways need the types of topics; without a gateway, each module has its own types.
+            // Only for gateways does the collector need the types of topics, which component
+            // libraries contain.
             command.push("--no-libraries".to_owned());
         }
         for assignment in &self.plan.set {
@@ -337,7 +339,8 @@ impl Made<'_> {
         groups.sort_unstable();
         groups.dedup();
         let mut mounts = self.shared();
-        // Parameters that name files are checked when the graph is loaded.
+        // Parameters that name files are checked when the graph is loaded, so the collector needs
+        // these files too.
         for mount in self.plan.modules.iter().flat_map(|m| self.other_mounts(m)) {
             if !mount.writable && !mounts.iter().any(|m| m.target == mount.target) {
                 mounts.push(mount);

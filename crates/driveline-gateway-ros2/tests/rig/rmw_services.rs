@@ -29,7 +29,7 @@ fn read(attachment: &[u8]) -> (i64, [u8; 16]) {
     (i64::from_le_bytes(attachment[..8].try_into().unwrap()), attachment[17..].try_into().unwrap())
 }
 
-/// Client. Dropping it withdraws its token; its last call ends its Zenoh entities.
+/// Client. Dropping it withdraws its token; calls in flight continue.
 pub(crate) struct Client {
     session: Session,
     key: String,

@@ -97,7 +97,7 @@ impl Checker<'_> {
             Kind::Struct(id) if self.passes_over(id, count) => return Ok(()),
             _ => {}
         }
-        // The size of an array is not checked yet.
+        // `length` has checked the size of a sequence. The size of an array is not checked yet.
         let needed = u64::from(count).saturating_mul(self.layout.min_len(kind));
         if needed > self.from.left() as u64 {
             return Err(self.from.error(Fault::Truncated { needed, left: self.from.left() }));

@@ -174,7 +174,7 @@ mod tests {
 
     fn kinds(text: &str) -> Result<Vec<(Kind<'_>, u32)>, String> {
         let file = Arc::from("f.idl");
-        // The file's name lives as long as the error needs it.
+        // The returned tokens borrow the file's name, so it must outlive this function.
         let leaked: &'static Arc<str> = Box::leak(Box::new(file));
         tokens(leaked, text, 1)
             .map(|t| t.into_iter().map(|t| (t.kind, t.line)).collect())

@@ -33,7 +33,7 @@ impl Dds {
 }
 
 /// Time that a client waits for a server, and then for its response.
-// time: of one attempt; requests lost before all had matched are repeated
+// time: limit of one attempt; requests lost before all endpoints have matched are repeated
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn text(e: impl std::fmt::Debug) -> String {
