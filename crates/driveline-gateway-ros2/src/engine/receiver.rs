@@ -171,7 +171,7 @@ impl Shared {
         draining
     }
 
-    /// Remembers the position of a writer whose remote publisher ends.
+    /// Remembers the last sequence number of a writer whose remote publisher ends.
     fn let_go(&self, handle: Handle, known: Option<&Known>) {
         if let Some(Known::Open(open)) = known
             && let Some(last) = open.numbers.furthest()

@@ -157,7 +157,7 @@ impl Across {
     }
 }
 
-/// Parts that all remote publishers of a gateway share.
+/// Values that all remote publishers of one profile of a gateway share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outside {
     /// Random number that identifies this gateway in headers of samples and in reports.

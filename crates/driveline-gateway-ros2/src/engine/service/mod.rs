@@ -266,7 +266,7 @@ pub(in crate::engine) trait Answers: Send + Sync {
     fn stray(&self, reason: &'static str, text: &str);
 }
 
-/// As with [`Requests`].
+/// Weak references for ends, as with [`Requests`].
 impl<T: Answers> Answers for Weak<T> {
     fn answered(&self, call: i64, response: Cdr<'_>) {
         if let Some(this) = self.upgrade() {

@@ -246,7 +246,7 @@ pub(in crate::engine) struct Prepared {
 
 /// A subscription, which ends when this value is dropped.
 pub(in crate::engine) struct Reader {
-    /// Dropped before others see it go.
+    /// Dropped before the announcement, by which others see the subscription.
     _subscriber: Box<dyn Any + Send + Sync>,
     _announced: Announced,
 }
