@@ -97,7 +97,7 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
     }
 }
 
-/// With definitions from files, and also for local publishers.
+/// The definition comes from a file, and local publishers send the same broken samples.
 #[test]
 fn text_that_is_none_is_counted_in_either_direction() {
     let router = Router::new();

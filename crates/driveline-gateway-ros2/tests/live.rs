@@ -385,7 +385,7 @@ fn late_joiners_get_the_last_of_every_publisher() {
     assert_eq!(found, [1, 2, 3], "one of each, although each came after the others");
 }
 
-/// The depth that `ros2 topic info -v` shows.
+/// The announced depth, which `ros2 topic info -v` shows.
 #[test]
 fn a_writer_shows_the_depth_of_its_publisher_or_of_its_rule() {
     let rules = json!([

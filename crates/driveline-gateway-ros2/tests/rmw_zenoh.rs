@@ -61,7 +61,8 @@ fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
     let node = Node::new(&router, 0, "viewer");
     let heard = node.subscription("/sensing/camera", IMAGE, "rv10");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
-    // Before the first sample: samples after one that was heard might be lost otherwise.
+    // Waits before the first sample. Otherwise later samples could still be lost after one was
+    // received.
     rig.is_read_by("/viewer");
     eventually("heard there", || {
         publish_image(&mut publisher, 8, 7);
@@ -461,7 +462,8 @@ fn history_of_a_publisher_that_comes_back_is_no_loss_and_no_duplicate() {
     let node = Node::new(&router, 0, "far");
     let mut publisher = node.publisher("/in", STRING, "rt2");
     (0..3).for_each(|n| publisher.publish(&rig::rmw::string(&format!("sample {n}"))));
-    // The gateway may have subscribed in time for the first sample.
+    // The publisher keeps two samples. If the gateway has subscribed early, it carries the first
+    // one too.
     eventually("carried", || rig.report().from_ros[0].carried >= 2);
     publisher.away();
     eventually("gone", || rig.report().from_ros[0].publishers.is_empty());
@@ -473,8 +475,8 @@ fn history_of_a_publisher_that_comes_back_is_no_loss_and_no_duplicate() {
     assert_eq!((last.as_slice(), rig.dropped("in", "lost")), (&b"12"[..], 0));
 }
 
-/// The gateway's subscription exists all the time, and has already received the samples that the
-/// publisher keeps.
+/// While the publisher is away, the gateway's subscription exists for the other publisher. It has
+/// already received the samples that the publisher keeps.
 #[test]
 fn history_of_a_publisher_that_comes_back_while_others_are_there_is_complete() {
     let router = Router::new();
