@@ -6,6 +6,11 @@
 //! sending end counts sent ones, and the stamps of both are matched sample by sample, so an error
 //! in any of them shows. The ends' reports are not trusted: counts must fit their stamps, and
 //! stamps must be in the order of events.
+//!
+//! A link also carries samples that are not scheduled: a first sample as soon as the ends are
+//! connected (in a closed loop the *greeting* of the answering end), and the *end mark* as the last
+//! one. *Counted* samples are the scheduled ones after the warm-up. See
+//! `docs/protocols/harness.md`.
 
 mod results;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two hosts on one machine: two network namespaces and a cable between them, made for one run and
-//! removed after it.
+//! removed after it. The cable is a veth pair, or, if it has a delay, a relay ([`TapRelay`]):
+//! threads of this process that pass the frames on between two TAP devices.
 
 use crate::harness::HOSTS;
 use crate::observations::Observations;
@@ -14,8 +15,9 @@ use std::time::Duration;
 
 /// The cable's two ends have the same name, each in its namespace.
 const DEVICE: &str = "dl0";
-/// Greatest rate for which the queue of a delayed link is sized; a relay carries less. Scenarios
-/// limit the delay to half a second, so the memory for each direction stays within 256 MiB.
+/// Greatest rate for which the queue of a delayed link is sized; the relay cannot carry that much.
+/// Scenarios limit the delay to half a second, so the memory for each direction stays within
+/// 256 MiB.
 const RELAYED_MBIT: u32 = 4000;
 
 /// Properties of the cable between two hosts.

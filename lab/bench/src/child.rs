@@ -23,8 +23,8 @@ const LEAVES: Duration = Duration::from_secs(5);
 /// Must be called first.
 ///
 /// # Errors
-/// [`ErrorKind::BrokenPipe`] if the parent has ended already: the kernel signals the end of a
-/// parent only to processes that have requested the signal before.
+/// [`ErrorKind::BrokenPipe`] if the parent has ended already, so that the input is closed. This is
+/// checked because the kernel does not signal the end of a parent that ended before the request.
 pub fn end_with_starter() -> Result<()> {
     // Systems without this call ignore it.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
@@ -41,10 +41,10 @@ pub fn end_with_starter() -> Result<()> {
     Ok(())
 }
 
-/// A process in a group of its own, so that the processes that it starts end with it. It gets an
-/// interruption from the terminal through its parent. Dropping it kills the remaining group, and
-/// waits for the process. A process that leaves the group (`setsid`) is not followed, and
-/// continues.
+/// A process in a group of its own, so that the processes that it starts end with it. An
+/// interruption in the terminal (Ctrl-C) does not reach this group, only the parent, which then
+/// ends the process. Dropping this value kills the remaining group, and waits for the process. A
+/// process that leaves the group (`setsid`) is not followed, and continues.
 #[derive(Debug)]
 pub struct Started {
     child: Child,

@@ -35,7 +35,7 @@ const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 /// Runs a program under a shell that stays. Programs ask the kernel to end them with their parent
 /// process ([`crate::child::end_with_starter`]), and the parent of an engine's `exec` ends at once.
 /// After a success the shell reads its input to the end, at most 5 s, so that the processes of the
-/// engine live until the runner has read their use.
+/// engine live until the runner has read their processor time and memory.
 const UNDER_A_SHELL: &str = r#""$0" "$@"; s=$?; test $s = 0 && timeout 5 cat > /dev/null; exit $s"#;
 
 /// Time in which an engine must start a program.
@@ -59,7 +59,7 @@ pub enum Deployment {
     /// `/dev/shm` and one `/tmp`, as in a pod.
     ContainersInPod,
     /// A container for each process, with a seccomp profile that refuses `futex_waitv`, as Podman's
-    /// own of 2022 does.
+    /// default profile of 2022 does.
     ContainersWithoutFutexWaitv,
 }
 

@@ -51,7 +51,7 @@ impl Machine {
     #[must_use]
     pub fn examine(usable_cpus: &[usize]) -> Self {
         let facts = MachineFacts::here();
-        // Archives describe an unknown governor in their own words.
+        // In archives, an unknown governor is called "not visible".
         let governor = Some(facts.governor).filter(|g| g != "unknown");
         let idle = read("/sys/devices/system/cpu/cpuidle/current_driver");
         let mut not_set = Vec::new();

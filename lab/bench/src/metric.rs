@@ -34,7 +34,8 @@ pub enum Metric {
     /// From the start of the publisher's process to the first sample that a waiting subscriber has
     /// in hand.
     StartPublisher,
-    /// From the start of the subscriber's process until it has the waiting sample in hand.
+    /// From the start of the subscriber's process until it has a sample in hand that was published
+    /// before this process started.
     StartSubscriber,
     /// Processor time of the publisher's process at rest, in nanoseconds per second.
     IdlePublisherCpu,

@@ -16,7 +16,7 @@ pub fn adopt_orphans() -> Result<()> {
 }
 
 /// Waits until this process has no children, at most for `limit`. Blocks. Call it between runs,
-/// because it takes the exit status of every child.
+/// because it takes the exit status of every child: code that waits for one of them gets none.
 pub fn wait_for_orphans(limit: Duration) {
     let until = Instant::now() + limit;
     loop {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Comparison of a peer's row with the latency tool of its middleware.
+//! Comparison of a peer's row with the latency tool of its middleware. A *row* is here a row of the
+//! report's table: the ping-pong of one variant with one size.
 
 use crate::harness::OwnTool;
 use crate::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval};
@@ -115,7 +116,7 @@ impl Agreement {
 }
 
 /// Returns averages of `each` consecutive samples, or of all if there are fewer. A disturbance of
-/// one sample moves one average.
+/// one sample changes only one average, and so hardly the median of the averages.
 fn averages(samples: &[u64], each: u64) -> Vec<u64> {
     let each = usize::try_from(each).unwrap_or(usize::MAX).clamp(1, samples.len().max(1));
     let average = |part: &[u64]| {

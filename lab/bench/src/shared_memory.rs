@@ -36,7 +36,8 @@ fn remove(directory: &Path, shared_memory: &Path, proc: &Path) -> bool {
     let mapped = mapped(proc, shared_memory);
     let mut all = true;
     for group in groups {
-        // Checked for each list: several lists may name a file that several processes had mapped.
+        // Looked up again for each group: an earlier group may have named the same file, which is
+        // then removed already.
         let group = there(&group);
         // The locks are held until the whole group is removed, so that no process starts to use a
         // part.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Account {
     /// Reasons why the run is invalid; empty if it is valid.
     pub invalid: Vec<String>,
-    /// Samples that counted and were due.
+    /// Number of *counted* samples: those that were due after the warm-up.
     pub scheduled: u64,
     /// Number of scheduled samples that were published.
     pub sent: u64,
@@ -36,8 +36,8 @@ pub struct Account {
     pub subscriber_cpu_ns_per_sample: Option<f64>,
     /// System calls for waking for each counted sample that was sent.
     pub wake_calls_per_publish: Option<f64>,
-    /// From the start of the publisher's process to the first sample received, in nanoseconds; the
-    /// last of the subscribers counts.
+    /// Time from the start of the publisher's process until every subscriber has received its first
+    /// sample, in nanoseconds.
     pub start_up_ns: Option<u64>,
     /// Times per second that the threads of a blocked subscriber at rest were scheduled.
     pub idle_wakeups_per_s: Option<f64>,

@@ -258,7 +258,8 @@ fn check_totals(shape: &Shape<'_>, reports: &[StageReport], index: usize, o: &mu
     }
 }
 
-/// A source that gave up has no rows for the samples that it did not make.
+/// Returns the number of messages that a stage counts as not sent and that have no row. Only a
+/// source that gave up has such messages: those that it did not make.
 fn missing_rows(t: &StageReport) -> u64 {
     let noted = t.rows.iter().filter(|r| r.before_publish == 0).count() as u64;
     t.not_sent().saturating_sub(noted.saturating_sub(t.stage.no_output))

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Peer that carries only Driveline, through Driveline's C++ SDK. If it exists, other peers can
-/// also carry Driveline's edges.
+/// Peer that carries only Driveline, through Driveline's C++ SDK. The build that makes it also
+/// makes the library through which other peers carry Driveline's edges. So if this peer exists,
+/// that library exists.
 pub(crate) const DRIVELINE_PEER: &str = "driveline_cpp";
 /// Variant of [`DRIVELINE_PEER`].
 pub(crate) const DRIVELINE_VARIANT: &str = "sdk";
@@ -67,7 +68,8 @@ pub struct StageSpec {
     /// Output topic.
     #[serde(default)]
     pub output: Option<String>,
-    /// Name of a work in the directory `works` next to the peers, or the path of a library.
+    /// Algorithm of the stage (its *work*): name of a shared library in the directory `works` next
+    /// to the peers, without `.so`, or a path.
     pub work: String,
     /// Parameters of the work.
     #[serde(default)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs a chain once: keepers, stages from the sinks to the source, and their reports.
+//! Runs a chain once: starts the keepers of its systems ([`Role::Keeper`]), then the stages from
+//! the sinks to the source, and collects their reports.
 
 use super::account::{StageReport, account};
 use super::shape::{COOL_DOWN, Shape};

@@ -39,7 +39,7 @@ pub struct End {
     pub sent_file: Option<PathBuf>,
     /// File with its rows of received samples, if it received any.
     pub received_file: Option<PathBuf>,
-    /// Number of samples published: the first one, warm-up, counted ones, and the last one.
+    /// Number of samples published: the first one, warm-up, counted ones, and the end mark.
     #[serde(default)]
     pub published: u64,
     /// Sequence number of the first published sample.

@@ -62,7 +62,7 @@ pub enum Role {
     IdleSubscriber,
     /// Publishes one sample for late subscribers, and stays until it is stopped.
     KeepsLast,
-    /// Starts late and waits for that sample.
+    /// Starts after a process with the role `KeepsLast` and waits for that process's sample.
     LateSubscriber,
     /// Copies bytes.
     Memcpy,

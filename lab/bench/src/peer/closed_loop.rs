@@ -201,7 +201,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// `number`: number with which the payload was filled.
+    /// Verifies the payload of a sample, if payloads are filled. `number`: number with which it was
+    /// filled.
     fn verify(&mut self, sample: &R::Sample, number: u64, copied: bool) {
         if self.source.is_some() {
             let bytes = if copied {
@@ -213,8 +214,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Leaves the processor time out if payloads are verified: it would include the wait for the
-    /// other end's verification.
+    /// Records the processor time since `since`, unless payloads are verified: it would then
+    /// include the wait for the other end's verification.
     fn count_cpu(&mut self, since: u64, samples: u64) {
         if self.source.is_none() && samples > 0 {
             self.end.cpu_ns = cpu_ns(self.job) - since;
@@ -267,8 +268,8 @@ fn ask_all<S: Sender, R: Receiver>(
     let mut side = Side::new(job, sender, receiver, first_sequence)?;
     side.receiver.wait_matched(MATCH_TIMEOUT)?;
     side.sender.wait_matched(1, MATCH_TIMEOUT)?;
-    // The answering end sends a greeting as soon as it can receive. So no question is lost because
-    // only one end of a link has matched.
+    // The answering end sends a greeting as soon as it can receive. Before that, a question could
+    // be lost: a publisher may have matched a subscription that has not matched the publisher yet.
     let greeting = side
         .next_sample(after(now(), FIRST_QUESTION), FIRST_QUESTION)?
         .context("the answering end did not greet: it has ended, or its samples do not arrive")?;

@@ -20,7 +20,8 @@ pub const MIN_SIZE: usize = 2;
 /// Maximum time that a reliable publisher waits for slow readers, as in all peers that have a
 /// limit.
 const MAX_BLOCKING_MS: u32 = 1000;
-/// Samples of one publisher that a gateway may hold: for its watch, and in flight.
+/// Pins of each publisher for the subscriptions of the gateway: the one that watches the topic, and
+/// the one that sends its samples to the other host.
 const GATEWAY_PINS: u32 = 8;
 
 /// Creates the sending and receiving ends of one process or thread.

@@ -180,7 +180,8 @@ impl Receiver for FloorReceiver {
         Ok(())
     }
 
-    /// Waits without a limit: a word loses nothing, and a reader does not outlive its runner.
+    /// Waits without a limit: the word keeps its newest value, so the end mark always arrives, and
+    /// the kernel ends a reader whose runner has died.
     #[inline]
     fn wait(&mut self, _limit: Option<Duration>) -> Result<()> {
         let word = self.word();

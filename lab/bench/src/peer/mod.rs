@@ -65,8 +65,8 @@ fn emit(event: &Event) {
     }
 }
 
-/// Function that does the job of a stage: the job, its whole line, and the function to call when
-/// the stage is ready.
+/// Function that does the job of a stage. Its arguments: the job, the whole line of JSON from which
+/// the job was read, and the function to call when the stage is ready.
 pub type RunStage = fn(&Job, &str, &dyn Fn()) -> Result<End>;
 
 /// Entry of a program that measures another middleware: describes itself if requested, else does

@@ -43,7 +43,7 @@ impl Source {
         Ok(Self { bytes, body_len, head: [0; HEAD], start: 0 })
     }
 
-    /// Chooses the bytes of a sample and computes their checksum; before the clock starts.
+    /// Chooses the bytes of a sample and computes their checksum. Called before the clock starts.
     pub(crate) fn prepare(&mut self, sequence: u64) {
         self.start = (sequence % STRETCHES) as usize * STEP;
         let sum = XxHash3_64::oneshot_with_seed(sequence, self.body());

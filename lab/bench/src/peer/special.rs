@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Maximum duration of a rest, longer than any idle time of a link.
+/// Time after which a subscriber of an idle link gives up: longer than any link is left idle.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
 
 /// Burns processor time on the CPUs of the links until the parent process kills it. CPUs that the
 /// kernel refuses have no effect: `Ready` is reported in any case.
 pub(crate) fn hog(job: &Job, emit: &dyn Fn(&Event)) -> ! {
-    // Not the CPU of the job's subscriber alone, and not its priority.
+    // All CPUs of subscribers, not only one, and normal priority instead of the job's.
     let cpus = job.subscriber_cpus.clone();
     let _ = Schedule { cpus, ..Schedule::default() }.apply_to_this_thread("bench");
     emit(&Event::Ready);

@@ -45,7 +45,7 @@ pub struct Variant {
     /// `true` if it needs a [`crate::harness::Role::Keeper`].
     #[serde(default)]
     pub keeper: bool,
-    /// Note that readers of its figures need.
+    /// Information that readers of its figures need.
     #[serde(default)]
     pub note: String,
     /// Its configuration, with reasons.

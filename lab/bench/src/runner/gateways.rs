@@ -37,7 +37,7 @@ fn gateway(job: &Job, cable: CableSpec, side: usize) -> Result<GatewayConfig> {
     } else {
         (Role::Subscriber, Vec::new(), endpoints)
     };
-    // Sender of each topic.
+    // Each topic, and the index of the host that sends it.
     let topics = match job.pace {
         Pace::PingPong => vec![(ping(job), 0), (pong(job), 1)],
         Pace::RateHz(_) => vec![(job.topic.clone(), 0)],

@@ -515,7 +515,8 @@ mod tests {
             interrupted: &interrupted,
             gateway: None,
         };
-        // This peer's datagrams pass through files, not through the cable: the test checks the run.
+        // This peer uses Unix sockets in the domain directory, not the cable: the test checks only
+        // that the run reports the cable's losses.
         let job = |pace| Job {
             system: "test/sound".parse().unwrap(),
             reach: Reach::Network,

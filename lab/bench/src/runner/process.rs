@@ -530,7 +530,7 @@ mod tests {
         assert!(at("ended").exists(), "it was killed");
     }
 
-    /// Without the interruption, the test would wait 15 s for each process that stays.
+    /// Without the interruption, `let_go` would wait 15 s for the first process, and kill it.
     #[test]
     fn an_interruption_ends_a_run_whose_ends_are_still_alive() {
         let dir = tempfile::tempdir().unwrap();

@@ -62,6 +62,7 @@ pub enum Kind {
     AtRest(Duration),
     /// Process start to first sample.
     StartUp,
-    /// The latency tool of a peer's middleware, next to the ping-pong of the same shape.
+    /// The latency tool of a peer's middleware, to be compared with a [`Self::Link`] of the same
+    /// job.
     OwnTool,
 }
