@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chains of real work over real middleware, with few messages: checks their function, not their
-//! speed. `make peers-test` runs it on the peers and works that `make peers` built. Missing works
-//! and peers that cannot carry a chain are reported as skipped.
+//! speed. `make peers-test` runs it on the peers and works that `make peers` built. A *work* is a
+//! shared library with the algorithm of a stage (`docs/protocols/chain.md`). Missing works and
+//! peers that cannot carry a chain are reported as skipped.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 #[path = "../../../tools/skipped.rs"]
@@ -222,8 +223,9 @@ fn accounts_close_with_every_carrier_of_the_edges() {
     }
 }
 
-/// The sink is like the tracker of a perception pipeline. Its detections come from a stage that
-/// waits for it, and its frames from a stage that starts later.
+/// Images trigger the stage `tracker`, but the camera starts last. The stage `detector` starts
+/// before the camera, and is ready only when the tracker is connected to the detections. So the
+/// tracker must connect this input while the input that triggers it has no publisher.
 #[test]
 fn an_input_is_connected_before_the_one_that_triggers_is_there() {
     let stages = vec![
@@ -427,7 +429,8 @@ fn a_vehicle_finds_itself_in_a_cloud_that_is_given() {
         "{c:?}"
     );
     assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
-    // The synthetic street needs no file; the map is also configured.
+    // Without the parameter `cloud`, the map is the generated street, which needs no file. The
+    // scans of the yard do not fit it, so the error is another one.
     let mut elsewhere = given(&cloud);
     elsewhere.stages.iter_mut().find(|s| s.name == "localization").unwrap().parameters.clear();
     assert_ne!(

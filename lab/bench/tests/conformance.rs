@@ -185,8 +185,8 @@ fn check(what: &str, of: impl Fn(&Subject) -> Vec<String>) -> Vec<String> {
 }
 
 /// A reader whose processing takes longer than the interval between samples. With a depth of 1,
-/// samples are replaced, the account closes, and the last read sample is the newest. Queues of the
-/// kernel replace nothing: there, all samples are read, some of them late.
+/// samples are replaced, the account closes, and the last read sample is the newest. The kernel's
+/// pipes and sockets (`baseline`) replace nothing: all samples are read, some of them late.
 fn falls_behind(s: &Subject) -> Vec<String> {
     let mut faults = Vec::new();
     for reach in s.reaches() {
@@ -313,7 +313,7 @@ fn stalled(s: &Subject) -> Vec<String> {
         let late = stalled.iter().find(|s| in_hand(s).is_some()).map_or(0, |s| stall.to - due(s));
         longest = longest.max(late);
     }
-    // SIM has two buffers, whatever the depth of the job.
+    // SIM, the protocol of a paper, has two buffers, whatever the depth of the job.
     let replaces = s.system.starts_with("as_published/sim");
     if gone > 0 && !replaces || gone > account.missed[0] {
         faults.push(format!("{}: {gone} of the samples due meanwhile did not come", name(&job)));

@@ -165,8 +165,8 @@ fn what_an_open_loop_replaces_during_a_stall_is_counted_as_missed() {
 
 #[test]
 fn a_closed_loop_hides_a_stall_which_is_why_it_is_labelled() {
-    // Enough rounds for seconds. A sender that waits for its answer asks at most once during a
-    // stall.
+    // The rounds take seconds, so there are stalls among them. A sender that waits for its answer
+    // asks at most once during a stall.
     let (account, stalls) = measure(Pace::PingPong, 1);
     assert!(account.invalid.is_empty(), "{:?}", account.invalid);
     for stall in inside(&account, &stalls) {

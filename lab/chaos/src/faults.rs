@@ -65,7 +65,8 @@ impl FaultKind {
         matches!(self, Self::Kill | Self::Hang | Self::Memory | Self::Descriptors)
     }
 
-    /// Part of the cause that the report of the run must have.
+    /// Returns a part of the cause with which the run's report must list this fault; `None` for
+    /// kinds that the report does not list among its faults.
     #[must_use]
     pub fn cause(self) -> Option<&'static str> {
         match self {
@@ -78,8 +79,8 @@ impl FaultKind {
         }
     }
 
-    /// Returns the fault to inject at the fault point of the module's host; `None` for a fault that
-    /// is caused from outside, such as a signal.
+    /// Returns the fault to inject at the fault point of the module's `driveline-host`; `None` for
+    /// a fault that is caused from outside, such as a signal.
     ///
     /// # Errors
     /// The declaration that the module lacks, or the limit that is too high for the laboratory.

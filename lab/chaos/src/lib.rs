@@ -8,8 +8,8 @@
 //! the census and the run's own `summary.json`, [`verdict`] decides which invariants hold.
 //! [`report`] makes JSON and text of the result and the gaps.
 //!
-//! Not here: the command line, and the fault point of the host (`driveline-runtime`, module
-//! `host`).
+//! Not here: the command line, and the fault point of `driveline-host` (crate `driveline-runtime`,
+//! `host/injected_faults.rs`).
 
 pub mod campaign;
 pub mod census;

@@ -63,7 +63,7 @@ pub struct Run {
     pub directory: String,
     /// Duration of the run.
     pub duration_s: f64,
-    /// Time before the first fault, in which `quiet` was measured.
+    /// Time before the first fault, in which [`Gaps::quiet`] was measured.
     pub quiet_s: f64,
     /// Exit code or signal of the launcher.
     pub ended: String,

@@ -54,7 +54,8 @@ impl Session {
         let report = &options.report;
         let failed = |what: &Path, e: std::io::Error| format!("{}: {e}", what.display());
         std::fs::create_dir_all(report).map_err(|e| failed(report, e))?;
-        // A killed launcher writes none: that of an earlier campaign must not be taken for its own.
+        // A killed launcher writes no summary.json. The file of an earlier campaign must not be
+        // taken for its own.
         match std::fs::remove_file(report.join("summary.json")) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(report, e)),
             _ => {}
@@ -79,7 +80,8 @@ impl Session {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(again)
-            // Ctrl-C ends the campaign, which ends the run in order.
+            // In this group, the run does not get Ctrl-C. This process gets it, and then ends the
+            // run in order.
             .process_group(0)
             .spawn()
             .map_err(|e| failed(&options.driveline, e))?;
@@ -92,7 +94,7 @@ impl Session {
         domain_of(&self.directory)
     }
 
-    /// The launcher.
+    /// Returns the process id of the launcher.
     #[must_use]
     pub fn launcher(&self) -> u32 {
         self.child.id()
@@ -122,7 +124,7 @@ impl Session {
     }
 
     /// Counts the resources of the run, some time after [`Session::status`] returned `run`: the
-    /// launcher closes that connection later than this process.
+    /// launcher closes the connection of that request later than this process.
     pub(crate) fn census(&self, run: &RunStatus) -> Census {
         std::thread::sleep(CLOSES_WITHIN);
         Census::of(run, &self.domain())
@@ -136,7 +138,8 @@ impl Session {
         self.child.try_wait().map_err(|e| format!("cannot wait for the run: {e}"))
     }
 
-    /// Injects a fault into the next call of a module.
+    /// Injects a fault into the next call of a module: makes a file, which that call removes when
+    /// it takes the fault.
     ///
     /// # Errors
     /// If the file cannot be made.

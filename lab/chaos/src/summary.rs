@@ -21,7 +21,7 @@ pub struct RunSummary {
     pub subscriptions: Vec<Edge>,
     /// Components.
     pub stages: Vec<Stage>,
-    /// Missing work.
+    /// Work that was not done although no call failed.
     #[serde(default)]
     pub problems: Vec<Problem>,
     /// Notes for readers of the report.
@@ -117,7 +117,8 @@ pub struct Stage {
     pub failed: u64,
 }
 
-/// Missing work.
+/// Work that was not done although no call failed, for example by a component that was never
+/// called.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Problem {
     /// Component.

@@ -284,8 +284,8 @@ fn unaccounted(graph: &GraphFacts, run: &RunFacts) -> Finding {
     finding
 }
 
-/// Returns the number of samples of an edge that may stay unread because of outages of its
-/// publishers and its reader.
+/// Returns the number of samples of an edge that outages of its publishers and its reader may cost:
+/// samples published while it was not connected, and samples that stay unread.
 fn outages(
     graph: &GraphFacts,
     run: &RunFacts,

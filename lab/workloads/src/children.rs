@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Processes of the parts of a run, as seen by the process that starts them.
+//! Processes of the parts of a run, as seen by the process that starts them. A *part* is a further
+//! process of a workload, for example a publisher ([`crate::part`]).
 
 use crate::command_line::{PART, WORKLOAD_COMMAND};
 use crate::job::WorkloadJob;

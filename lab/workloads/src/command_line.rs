@@ -7,5 +7,5 @@ pub const WORKLOAD_COMMAND: &str = "bench-workload";
 /// Word after the command that makes a program a part of a run.
 pub(crate) const PART: &str = "part";
 
-/// Word after the command that makes a program the host of a graph's module.
+/// Word after the command that makes a program run a module of a graph, as `driveline-host` does.
 pub(crate) const HOST: &str = "host";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Additional processes of a run: their roles, and the entry of such a process.
+//! Additional processes of a run, its *parts*: their roles, and the entry of such a process.
 
 use crate::faults::{FaultReader, FaultWriter};
 use crate::fusion::FusionPublisher;

@@ -40,7 +40,7 @@ pub fn workload_main() -> ExitCode {
     }
 }
 
-/// Entry of the host of a module in a container: images have this program under the name of
+/// Entry of the process of a module in a container: images have this program under the name of
 /// `driveline-host`. Returns `None` if it has another name.
 #[must_use]
 pub fn host_main() -> Option<ExitCode> {

@@ -147,7 +147,7 @@ impl TopologyPublisher {
             rest.copy_from_slice(payload.get(..rest.len()).unwrap_or_default());
         };
         let sent = self.schedule.publish(&mut publisher, self.bytes, window, fill)?;
-        // Its memory must last until all subscribers have read.
+        // The publisher's memory must last until all subscribers have read.
         superior.wait_for_end();
         let mut o = sent.into_observations();
         o.counters.insert(SCHEDULED.into(), sent.scheduled * self.subscriptions as u64);
@@ -240,7 +240,8 @@ fn drain(handles: &[CallbackHandle]) {
     for _ in 0..50 {
         std::thread::sleep(DRAINED);
         let now = count();
-        // On a busy machine, the executor may get no processor for as long.
+        // A pause without calls is not enough: on a busy machine, the executor may get no processor
+        // for that long.
         if now == before && handles.iter().all(|h| h.pending().unread.is_empty()) {
             return;
         }

@@ -57,7 +57,7 @@ fn watch(processes: Vec<(String, u32)>, window: Window) -> Observations {
                 return false;
             };
             let time_ns = MonotonicNs::now().0;
-            // The time of ended threads is no longer counted.
+            // The sum is over living threads, so it decreases when a thread ends.
             let cpu = used.cpu_ns.saturating_sub(last.cpu_ns);
             o.put(name, Quantity::Cpu, [Point { time_ns, value: cpu }]);
             o.put(

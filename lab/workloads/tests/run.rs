@@ -172,7 +172,7 @@ fn what_the_reference_system_replaces_between_processes_is_what_its_subscription
     let closes = |_| {
         let o = run("refsys", parameters.clone(), 700, &[]);
         let [sent, received, replaced] = ACCOUNT.map(|c| o.counters[c]);
-        assert!(replaced > 0, "one thread came after all: {:?}", o.counters);
+        assert!(replaced > 0, "one thread was fast enough: {:?}", o.counters);
         // A replacement is noticed when the next sample is taken, so replacements at the end of the
         // run are unknown. A machine that stands still at that moment has more of them.
         sent <= received + replaced + EDGES
@@ -239,7 +239,7 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
                 .iter()
                 .zip(&latencies.points)
                 .all(|(age, latency)| age.value >= latency.value),
-            "what is oldest is not younger"
+            "the oldest input is younger than the newest"
         );
         // Each channel has a series of its own. The latency of a call is that of its newest sample,
         // and no sample is older than the age of the call.

@@ -141,7 +141,7 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     odd.iter().for_each(|(file, _, why)| {
         assert!(reason(&peers, file).contains(why), "{file}: {}", reason(&peers, file))
     });
-    // These two rows of the papers are peers that are missing here.
+    // The papers measure ROS 2 in these two ways. Here, both are peers that are not installed.
     for (name, how) in [("ros2_inter", "between processes"), ("ros2_intra", "within a process")] {
         let described =
             |text: &str| text.contains("build/peers") && text.contains(how) && text.contains(name);
@@ -252,7 +252,7 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
         let s = select(&peers, &names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>()).unwrap();
         (s.systems().map(|(s, _)| s.to_string()).collect::<Vec<_>>(), s.unavailable.len())
     };
-    // A peer with only tuning variants is not left out.
+    // A peer with only tuning variants is listed as unavailable.
     assert_eq!(chosen(&["all"]), (vec!["a/udp".to_owned()], 1));
     assert_eq!(chosen(&["a"]), (vec!["a/udp".to_owned()], 0));
     assert_eq!(

@@ -3,8 +3,8 @@
 
 use super::percentile::Runs;
 
-/// Goodput of a stream. It is not a percentile: stalls and losses lengthen the mean time until the
-/// next arrival.
+/// Goodput of a stream, computed from the mean time between arrivals. A percentile of these times
+/// would hide stalls and losses; they lengthen the mean.
 #[derive(Clone, Copy, Debug)]
 pub struct Goodput<'a> {
     /// Nanoseconds from one arrival to the next.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A chain of 17 callbacks over eight modules of an automated vehicle, among the other nodes of
-//! such a vehicle.
+//! such a vehicle. "As published" means, in this module: as in the paper by Betz et al., from which
+//! the experiment B3 is taken (`docs/lab.md`).
 //!
 //! Driveline's own launcher runs the modules from a graph file that is made for the run: all
 //! modules in one process, or a process for each module. These processes can also run in one

@@ -70,7 +70,8 @@ impl Plan {
         load(&self.nodes)
     }
 
-    /// Returns the graph file. `library` is any file: the host has the components compiled in.
+    /// Returns the graph file. `library` is any file: the components are compiled into the program
+    /// that runs the modules.
     pub(super) fn graph(
         &self,
         with: &Chain,
@@ -239,8 +240,8 @@ pub(super) fn shares(count: u32) -> [u32; MODULES.len()] {
     shares
 }
 
-/// Makes nodes that publish at their own times, that relay messages, and that read messages at
-/// their own times.
+/// Makes nodes of three kinds: some have no input and publish at their own times, some relay each
+/// message of their input, and some read their input and publish at their own times.
 fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
     const PERIODS_MS: [u64; 6] = [20, 50, 100, 100, 200, 500];
     let mut nodes: Vec<Node> = Vec::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The chain of 17 callbacks, the modules, and their numbers of nodes.
+//! The chain of 17 callbacks, the modules, and their numbers of nodes, as published by Betz et al.
+//! (experiment B3 in `docs/lab.md`).
 
 use std::time::Duration;
 

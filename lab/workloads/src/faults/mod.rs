@@ -3,10 +3,10 @@
 //! is filled with random bytes.
 //!
 //! Readers read two topics: `frames`, whose writer (or one of whose readers) is the victim, and
-//! `beside`, with a writer that has no faults. Each sample has the number of its epoch, which a
-//! fault of the writer begins; every byte of it is verified. A run observes the time until each
-//! reader has an undamaged sample of the new epoch, or the restarted reader has any. It also
-//! observes that no sample is ever torn, and that no other reader is delayed.
+//! `beside`, with a writer that has no faults. Each fault of the writer begins a new *epoch*. Each
+//! sample has the number of its epoch, and readers verify every byte of it. A run observes the time
+//! until each reader has an undamaged sample of the new epoch, or the restarted reader has any. It
+//! also observes that no sample is ever torn, and that no other reader is delayed.
 
 mod ends;
 mod payload;
@@ -44,7 +44,7 @@ enum Fault {
     WriterKilled,
     /// The last reader gets SIGKILL and is restarted at once.
     ReaderKilled,
-    /// The writer fills its segment with random bytes and continues. In every other fault that
+    /// The writer fills its segment with random bytes and continues. In every second fault, that
     /// includes the word with the newest sample. If a reader gets no undamaged sample within 250
     /// ms, the writer is restarted.
     RegionCorrupted,

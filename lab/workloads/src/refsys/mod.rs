@@ -5,8 +5,9 @@
 //! Fusing nodes do the fusion themselves, with the trigger `any`: they keep the newest sample of
 //! each input, work as soon as both inputs have one, and then start again without samples. No
 //! trigger of Driveline does exactly that: `all_latest` uses the same sample several times. Lidar
-//! stamps are part of the messages, as in the original, because they pass through the samples that
-//! fusing nodes keep.
+//! stamps are part of the messages, as in the original. Driveline's own origins would not do: a
+//! message inherits those of the samples of the present call, but a fusing node also uses a sample
+//! that it has kept from an earlier call.
 
 mod nodes;
 mod pair;
