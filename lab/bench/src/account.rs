@@ -141,7 +141,7 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
     (a.received, a.missed) = (vec![received.len() as u64], vec![0]);
     check_balance("the callback", end.published, end, a);
     a.publisher_cpu_ns_per_sample = per_sent(end, a.sent);
-    // The publisher's thread runs the callback, too.
+    // The publisher's thread runs the callback, so its processor time includes the subscriber's.
     a.subscriber_cpu_ns_per_sample = a.publisher_cpu_ns_per_sample.map(|_| 0.0);
     let pairs = || sent.iter().zip(&received);
     if pairs().any(|(s, r)| s.sequence != r.sequence) || a.sent != received.len() as u64 {

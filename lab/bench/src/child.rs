@@ -97,8 +97,8 @@ impl Started {
     }
 
     /// Waits for the end of the process and returns its status. Blocks until then, or until there
-    /// is a reason to stop waiting, which is checked up to 50 times a second: then the process and
-    /// its group are killed.
+    /// is a reason to stop waiting, which is checked at least every 20 ms: then the process and its
+    /// group are killed.
     ///
     /// # Errors
     /// The error that `reason` returns, or an error of the kernel.

@@ -32,10 +32,11 @@ const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 /// Variable with directories of libraries.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-/// Runs a program under a shell that stays. Programs ask the kernel to end them with their parent
-/// process ([`crate::child::end_with_starter`]), and the parent of an engine's `exec` ends at once.
-/// After a success the shell reads its input to the end, at most 5 s, so that the processes of the
-/// engine live until the runner has read their processor time and memory.
+/// Runs a program under a shell that stays until the program has ended. Programs ask the kernel to
+/// end them with their parent process ([`crate::child::end_with_starter`]), and the parent of a
+/// process that the engine's `exec` starts ends at once. After a success the shell reads its input
+/// to the end, at most 5 s, so that the processes of the engine live until the runner has read their
+/// processor time and memory.
 const UNDER_A_SHELL: &str = r#""$0" "$@"; s=$?; test $s = 0 && timeout 5 cat > /dev/null; exit $s"#;
 
 /// Time in which an engine must start a program.
@@ -92,7 +93,8 @@ pub(crate) struct Containers {
 /// Command that runs a program in a container.
 pub(crate) struct Contained {
     pub(crate) command: Command,
-    /// Word in the script of the program's shell, by which the program is found.
+    /// Unique word in the command line of the shell that starts the program. By this word, the
+    /// shell is found, and the program as its child.
     pub(crate) mark: String,
 }
 
@@ -153,8 +155,8 @@ impl Containers {
         }
         options.extend(["--rootfs".into(), root.display().to_string()]);
         let ipc = if in_pod { "shareable" } else { "private" };
-        // Size 0 sets no limit for `/dev/shm`. The plan has checked that the machine has enough
-        // memory.
+        // Size 0 sets no limit for `/dev/shm`. The plan of the experiment (in the crate
+        // `driveline-lab`) has checked that the machine has enough memory.
         let own = ["--network", "none", "--ipc", ipc, "--shm-size", "0"];
         let namespaces = own.map(str::to_owned).into();
         let (names, engine) = (Vec::new(), Engine::default());
@@ -204,8 +206,8 @@ impl Containers {
     }
 
     /// Waits until the engine has started a program, and returns the program's process id.
-    /// `client`: process of the command. `None` if `ended` returned true before: a later wait for
-    /// the client reports why. Blocks at most 30 s.
+    /// `client`: id of the engine's client, the process of the command. `None` if `ended` returned
+    /// true before: a later wait for the client reports why. Blocks at most 30 s.
     ///
     /// # Errors
     /// If the program does not run after that time.

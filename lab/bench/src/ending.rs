@@ -33,7 +33,7 @@ impl Ending {
 pub struct UsageError(String);
 
 impl UsageError {
-    /// Keeps the chain of causes.
+    /// Makes an error whose text also has the causes of `why`.
     #[must_use]
     pub fn new(why: impl Into<anyhow::Error>) -> Self {
         Self(format!("{:#}", why.into()))

@@ -38,7 +38,7 @@ impl Scratch {
 
     fn within(place: &Path) -> std::io::Result<Self> {
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)?;
-        // The file is locked before it gets its final name.
+        // The file is locked before it gets its final name, so that no `sweep` finds it unlocked.
         let part = directory.path().join("claim.part");
         let claim = File::create_new(&part)?;
         claim.lock()?;

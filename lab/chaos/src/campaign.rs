@@ -121,7 +121,8 @@ impl Campaign<'_> {
         }
         let run = running.state()?;
         let observer = Observer::start(running.session.domain(), &self.topics(&run))?;
-        // The observer's connections do not count as growth.
+        // The resources are counted after the observer has connected, so that its connections do
+        // not count as growth.
         let end = Instant::now() + SETTLES_WITHIN;
         while !observer.is_matched() && !self.is_interrupted() && Instant::now() < end {
             std::thread::sleep(POLL);

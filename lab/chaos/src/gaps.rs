@@ -165,7 +165,8 @@ impl Watched {
     }
 }
 
-/// Subscribes once for each kind of publisher, as `driveline topic echo` does.
+/// Subscribes once for each kind of publisher, by its reliability and durability, as `driveline
+/// topic echo` does.
 fn subscriptions(participant: &Participant, topic: &str) -> Result<Vec<Subscription>, String> {
     let topic: TopicName = topic.parse().map_err(|e| format!("topic '{topic}': {e}"))?;
     let node: NodeName = "driveline_chaos".parse().map_err(|e| format!("{e}"))?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Version of the file's layout; it changes when a key changes its meaning or is removed.
+/// Version of the layout of chaos.json; it changes when a key changes its meaning or is removed.
 const FORMAT: u32 = 1;
 /// Maximum number of faults in the text; all are in the JSON.
 const MAX_LINES: usize = 200;
@@ -121,7 +121,7 @@ pub struct Parts {
     pub graph: String,
     /// Seed.
     pub seed: u64,
-    /// Interrupted.
+    /// True if the campaign was interrupted.
     pub interrupted: bool,
     /// Time of the campaign, in seconds.
     pub duration_s: f64,

@@ -23,10 +23,10 @@ pub(crate) trait Experiment: Default + Serialize + DeserializeOwned + JsonSchema
         Ok(())
     }
 
-    /// Runs it, in a process of its own.
+    /// Runs the workload, in a process of its own.
     fn run(&self, job: &WorkloadJob) -> Result<Observations>;
 
-    /// Runs it with a peer's program.
+    /// Runs the workload with a peer's program.
     fn run_on(&self, peer: &WorkloadPeer, _: &WorkloadJob) -> Result<Observations> {
         bail!(
             "the workload {} is a graph of Driveline, which {} does not run",

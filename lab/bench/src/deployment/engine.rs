@@ -119,7 +119,7 @@ impl CpuTime {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let in_ticks =
             Self::in_stat(&stat, 1_000_000_000 / rustix::param::clock_ticks_per_second())?;
-        // The sum of the threads is exact, but lacks ended threads.
+        // The sum of the threads is exact, but lacks ended threads; so the larger number is used.
         let threads = ProcessUse::of(pid).map_or(0, |exact| exact.cpu_ns);
         Some(Self { own_ns: in_ticks.own_ns.max(threads), ..in_ticks })
     }

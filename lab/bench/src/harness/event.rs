@@ -27,7 +27,7 @@ pub enum Event {
     },
 }
 
-/// Report of one end. A missing count was not counted.
+/// Report of one end. Fields that an end leaves out are 0 or empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// Role of the end.
@@ -73,7 +73,8 @@ pub struct End {
     /// Number of wrong payloads.
     #[serde(default)]
     pub mismatched: u64,
-    /// Processor time of the process while the counted samples ran, in nanoseconds.
+    /// Processor time of the process (at process reach: of the end's thread) while the counted
+    /// samples ran, in nanoseconds.
     #[serde(default)]
     pub cpu_ns: u64,
     /// Number of counted samples for which `cpu_ns` was used.

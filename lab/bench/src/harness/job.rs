@@ -293,7 +293,8 @@ const fn default_answer_timeout_ms() -> u64 {
 const MEMCPY_COPIES: u64 = 300;
 
 impl Job {
-    /// Returns the host of this end: 0 sends first, 1 receives.
+    /// Returns the index of this end's host in [`HOSTS`]: 0 for the end that publishes or asks, 1
+    /// for the others.
     #[must_use]
     pub fn side(&self) -> usize {
         usize::from(!matches!(self.role, Role::Publisher | Role::Ping))
@@ -367,7 +368,8 @@ impl Job {
     /// Returns an upper estimate of the memory that the ends of this link need, in bytes.
     #[must_use]
     pub fn memory_needed(&self) -> u64 {
-        // The depth, the internal reserve, a loan, the readers' pins and the observers' pins.
+        // The depth, the transport's reserve, a loan, a pin for each reader, and pins for
+        // observers (tools such as `driveline topic echo`).
         let slots = u64::from(self.depth) + 5 + self.subscribers as u64;
         let segments = match (&self.system, self.pace) {
             (System::Futex | System::Spin | System::Memcpy, _) | (_, Pace::RateHz(_)) => 1,

@@ -67,8 +67,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    /// Returns memory with the payload of that number, and the stamp after filling. The stamp is 0
-    /// if the payload was not filled.
+    /// Returns memory that holds the payload with this number, and the stamp after filling. The
+    /// stamp is 0 if the payload was not filled.
     #[inline]
     fn fill(&mut self, number: u64) -> Result<(S::Loan, u64), String> {
         let mut loan = self.sender.loan(self.job.size)?;
@@ -80,8 +80,8 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         Ok((loan, now()))
     }
 
-    /// Sends the next question and returns its number. The inner `Err` is the reason why it was not
-    /// sent, which is counted.
+    /// Sends the next question and returns its number and its stamp before publishing. The inner
+    /// `Err` is the reason why it was not sent, which is counted.
     #[inline]
     fn ask(&mut self) -> Result<Result<(u64, u64), String>> {
         let (sequence, before_publish) = match self
@@ -97,7 +97,7 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         Ok(Ok((sequence, before_publish)))
     }
 
-    /// Sends an answer and returns its own number.
+    /// Sends an answer and returns its own number and its stamp before publishing.
     #[inline]
     fn answer(&mut self, question: u64) -> Result<(u64, u64), String> {
         let (loan, before_publish) = self.fill(question + 1)?;

@@ -105,7 +105,7 @@ impl FloorSender {
         word.store(value, Release);
         if !self.ends.spins {
             self.wakes += 1;
-            // It fails only for invalid memory; a reference is valid.
+            // `wake` fails only for invalid memory; a reference is valid.
             let _ = futex::wake(word, self.ends.flags(), self.receivers);
         }
     }

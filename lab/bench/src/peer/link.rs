@@ -67,21 +67,21 @@ pub trait Sender {
     /// Returns memory for a payload of `len` bytes.
     ///
     /// # Errors
-    /// The reason. The loops count a sample that was not sent under this reason, and continue.
+    /// The reason why the sample is not sent. The loops count it under this reason, and continue.
     fn loan(&mut self, len: usize) -> Result<Self::Loan, String>;
     /// Returns the bytes of a loan; empty for a system without payload.
     fn payload(loan: &mut Self::Loan) -> &mut [u8];
     /// Sends the loan and returns the sample's number; numbers begin with 1.
     ///
     /// # Errors
-    /// The reason. The loops count a sample that was not sent under this reason, and continue.
+    /// The reason why the sample is not sent. The loops count it under this reason, and continue.
     fn publish(&mut self, loan: Self::Loan) -> Result<u64, String>;
     /// Sends the answer to question number `question`; questions are numbered from 1, and 0 stands
     /// for the greeting. Returns the number of the answer: the question's plus one, unless the
     /// system numbers samples itself.
     ///
     /// # Errors
-    /// The reason. The loops count a sample that was not sent under this reason, and continue.
+    /// The reason why the sample is not sent. The loops count it under this reason, and continue.
     fn answer(&mut self, loan: Self::Loan, question: u64) -> Result<u64, String>;
     /// Sends the end mark. It has a number like any sample.
     ///

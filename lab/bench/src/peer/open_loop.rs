@@ -100,7 +100,7 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
     }
     end.cpu_ns = if end.cpu_samples > 0 { cpu_ns(job) - cpu } else { 0 };
     end.wake_calls = out.sender.wake_calls().zip(wakes).map(|(after, before)| after - before);
-    // Readers with a processing time must have emptied their queues.
+    // Before the end mark, readers with a processing time must have emptied their queues.
     let processing =
         Duration::from_micros(job.processing_us).saturating_mul(job.depth.saturating_add(1));
     std::thread::sleep(BEFORE_END.saturating_add(processing));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Records of the loops while they run, and the state of their thread.
+//! Records of the measuring loops, and settings of their threads: CPU, priority, timers.
 
 use crate::harness::{Job, Reach, Row, Unset, write_rows};
 use crate::peer::payload;

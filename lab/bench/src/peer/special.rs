@@ -193,7 +193,7 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
 }
 
 /// Subscriber of an idle link, or one that starts late and records the time of its first sample. It
-/// leaves with the end mark.
+/// ends when the end mark comes.
 pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> {
     let late = job.role == Role::LateSubscriber;
     let qos = if late { lasting() } else { Qos::default() };

@@ -30,7 +30,7 @@ pub struct Variant {
     pub title: String,
     /// Possible places of its ends.
     pub reach: Vec<Reach>,
-    /// Supported kinds of waiting readers.
+    /// Supported wait modes of readers.
     pub waits: Vec<WaitKind>,
     /// Offered kinds of reliability.
     pub reliability: Vec<Reliability>,
@@ -68,8 +68,8 @@ pub struct Variant {
     /// Sizes in bytes that the tool can measure; empty: any.
     #[serde(default)]
     pub own_tool_sizes: Vec<usize>,
-    /// Kinds of links that the tool can measure; empty: all that the variant offers. Some tools
-    /// stop at a loss.
+    /// Reliability of the links with which the tool can be compared; empty: any. Some tools stop at
+    /// a loss.
     #[serde(default)]
     pub own_tool_reliability: Vec<Reliability>,
     /// `true` if its ends must share `/dev/shm`, `/tmp` or a PID namespace.

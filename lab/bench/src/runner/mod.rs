@@ -39,7 +39,7 @@ const OWN_TOOL: Duration = Duration::from_secs(60);
 /// Time for a link to come to rest before it is observed.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Runs trials, with the settings of the machine for them.
+/// Runs trials, several links at a time, and chains, with these programs.
 pub struct Runner<'a> {
     /// Program of the measured processes that are not peers.
     pub program: &'a Program,

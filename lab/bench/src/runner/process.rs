@@ -31,7 +31,7 @@ const RUNS_DRY: Duration = Duration::from_secs(1);
 /// measured.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
-/// Program of the measured processes, and its arguments for this role.
+/// Program of the measured processes, and the arguments that make it one.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Executable.

@@ -22,8 +22,8 @@ pub(super) struct Fusing<T> {
     pub(super) queue: u32,
 }
 
-/// Runs it: a schedule for each topic, samples of `size` bytes. `window` is called when all parts
-/// wait for the order to begin.
+/// Runs the fusion: a schedule for each topic, samples of `size` bytes. `window` is called when all
+/// parts wait for the order to begin.
 pub(super) fn run<T: Serialize>(
     fusing: Fusing<T>,
     schedules: &[Schedule],
