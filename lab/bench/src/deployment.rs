@@ -35,8 +35,8 @@ const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 /// Runs a program under a shell that stays until the program has ended. Programs ask the kernel to
 /// end them with their parent process ([`crate::child::end_with_starter`]), and the parent of a
 /// process that the engine's `exec` starts ends at once. After a success the shell reads its input
-/// to the end, at most 5 s, so that the processes of the engine live until the runner has read their
-/// processor time and memory.
+/// to the end, at most 5 s, so that the processes of the engine live until the runner has read
+/// their processor time and memory.
 const UNDER_A_SHELL: &str = r#""$0" "$@"; s=$?; test $s = 0 && timeout 5 cat > /dev/null; exit $s"#;
 
 /// Time in which an engine must start a program.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// From just before `publish()` until the sample is in hand (copied, if it is copied). In a
-    /// ping-pong: half the round trip, without [`Self::Fill`] of both ends. Payloads that are not
-    /// filled have no such part, so the request for memory is included.
+    /// ping-pong: half the round trip, without [`Self::Fill`] of both ends. If payloads are not
+    /// filled, nothing is subtracted, so the request for memory is included.
     Transport,
     /// From just before `publish()` until the last of several subscribers has the sample in hand.
     LastSubscriber,

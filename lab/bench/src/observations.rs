@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Observations of a measured graph: named series of observed quantities, and counters. Links
-//! report stamps instead ([`crate::harness`]), because the outcome of each sample at both ends is
-//! known there.
+//! report stamps instead ([`crate::harness`]), because at a link the outcome of each sample is
+//! known at both ends.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};

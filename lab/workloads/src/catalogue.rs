@@ -16,7 +16,7 @@ use schemars::Schema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A workload in the list, also for checking scenarios.
+/// A workload in the list. The crate `driveline-lab` checks scenarios with its name and parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Workload {
     /// Name.

@@ -3,10 +3,10 @@
 //!
 //! A measured process gets one line on its standard input, a [`Job`] as JSON, and writes
 //! [`Event`]s, one JSON object a line, to its standard output. Raw stamps go into files in the
-//! directory that the job names, as rows of little-endian 64-bit words, so that nothing is computed
-//! while it is measured. All other output goes to standard error, and is shown if the process
-//! fails. Any program that does this can be measured; `docs/protocols/harness.md` is the complete
-//! definition for authors of such programs, and [`crate::peers`] finds them.
+//! directory that the job names, as rows of little-endian 64-bit words, so that a process computes
+//! nothing while it is measured. All other output goes to standard error, and is shown if the
+//! process fails. Any program that does this can be measured; `docs/protocols/harness.md` is the
+//! complete definition for authors of such programs, and [`crate::peers`] finds them.
 
 mod event;
 mod job;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Open loop: the sender keeps its schedule whatever the receivers do, so that waiting never hides
-//! latency.
+//! latency (no coordinated omission).
 
 use super::link::{Received, Receiver, Sender};
 use super::payload::{Source, is_marked, mark};

@@ -100,8 +100,8 @@ impl Quota {
             let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
             let below = |mount: &str| Path::new(mount).join(path.trim_start_matches('/'));
             if controllers.split(',').any(|c| c == "cpu") {
-                // In a container, the last of these directories is often the group of this process
-                // itself. The first two do not exist then.
+                // In a container, the last of these directories is often the container's own group.
+                // The first two do not exist then.
                 for candidate in [
                     below("/sys/fs/cgroup/cpu"),
                     below("/sys/fs/cgroup/cpu,cpuacct"),

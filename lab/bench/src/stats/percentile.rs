@@ -89,7 +89,8 @@ impl Runs {
             self.runs.iter().flatten().map(|&x| (x as f64 - mean).powi(k)).sum::<f64>() / n
         };
         let variance = moment(2);
-        // Equal samples have no form; rounding of the mean must not produce one.
+        // Equal samples have no skewness and no kurtosis. Their variance can be a little above 0,
+        // because the mean is rounded.
         let spread = variance > 0.0 && variance.sqrt() > 1e-12 * mean.abs();
         Some(Shape {
             p25: quarter,

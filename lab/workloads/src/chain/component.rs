@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub(crate) const SOURCE_CLASS: &str = "Source";
-/// Class that only reads; not in the chain.
+/// Class that only reads. The workload `protection` uses it; the chain does not.
 pub(crate) const READER_CLASS: &str = "Reader";
 pub(super) const STAGE_CLASS: &str = "Stage";
 pub(super) const PERIODIC_CLASS: &str = "Periodic";
