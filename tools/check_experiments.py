@@ -6,7 +6,8 @@ Usage: check_experiments.py PROGRAM [ID...]
        PROGRAM is the built `driveline`; without ids, all experiments run
 
 An experiment passes if
-- it plans, and every case of Driveline runs to its end with an account that closes;
+- it can be planned, and every case of Driveline runs to its end with an account that closes (each
+  published sample is in exactly one count);
 - summary.json has figures of each such case and an answer;
 - report.html has a section with that answer, and results.csv has distributions.
 

@@ -9,8 +9,8 @@
 - Every source file starts with its SPDX line, names no home directory, and has at most LINES_MAX
   lines.
 - Files of a crate do not use each other in loops of more than three (file_circles.py).
-- Gating tests do not depend on time (time_in_tests.py). Exceptions give their reason, or are older
-  than this rule.
+- Gating tests, which a merge needs, do not depend on time (time_in_tests.py). Exceptions give their
+  reason, or are older than this rule.
 
 Usage: check_source.py [--lower] [ROOT]
        Prints one line for each violation; exit status 1 if there is any.

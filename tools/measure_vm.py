@@ -129,7 +129,8 @@ def build():
 def file_system(program, host, filter):
     """Returns an archive with the two programs and their libraries.
 
-    They are at their own paths, because the test program has the path of the host compiled in.
+    The archive has them at the same paths as this machine, because the path of the host is compiled
+    into the test program.
     """
     root = PLACE / "root"
     shutil.rmtree(root, ignore_errors=True)

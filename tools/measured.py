@@ -25,7 +25,7 @@ from test_steps import ROOT, STEPS
 RESULTS = ROOT / "build/measured/results.jsonl"
 PAGE = ROOT / "docs/reliability.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-# Confidence of the bound on failures after some rounds without any.
+# Confidence of the upper bound on the share of failing rounds, after rounds without a failure.
 CONFIDENCE = 0.95
 
 LINE = re.compile(r"^MEASURED: (.*): after ([\d.]+)(ns|µs|ms|s) \(([\d.]+)(ns|µs|ms|s) promised\b")

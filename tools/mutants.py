@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Breaks ten promises of the product in the source, one at a time, and checks that gating tests
-notice each.
+notice each. Gating tests are those of `make test` and `make test-gateways`, which a merge needs.
 
 Usage: mutants.py [--list] [--check] [NAME...]    without names, all ten
 

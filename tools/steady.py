@@ -18,8 +18,8 @@ Usage: steady.py [OPTION...] [STEP...]
 Results are kept in build/steady, one file for each choice of steps, seed, rounds and shard. A call
 with the same arguments continues where the last one ended. Results of different commits are not
 mixed: results of another commit are an error until `--anew`. An interrupted run counts as not made.
-A failed run stays failed and is never repeated. Documentation examples are not run. Models run only
-if they are named: they do not wait for anything.
+A failed run stays failed and is never repeated. Documentation examples are not run. The step `loom`
+runs only if it is named: its models do not wait for anything.
 
 Prints each failure with its reasons, or the end of its output. Exit status: 0 if all runs were made
 and passed, 1 if one failed or left something behind, 2 for wrong arguments or a failed build, 3 if

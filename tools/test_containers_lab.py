@@ -67,7 +67,7 @@ cases:
 run: {rounds: 1, seconds: 2}
 """
 
-# Beginning of the names of the counters.
+# Beginning of the names of the counters about the container engine.
 ENGINE = "container engine: "
 
 
@@ -96,7 +96,8 @@ def install_peer(place):
     return peers
 
 
-# Name of the counter that may be 0 if no client of the engine runs: a supervisor mostly sleeps.
+# Name of the counter that may be 0 if no client of the engine runs: then only the supervisors of the
+# containers run, which mostly sleep.
 WHILE_ENDS_RUN = ENGINE + "processor time while the ends run, ns"
 
 

@@ -116,7 +116,7 @@ MEASURED_HOSTS = ("bystanders", "outages", "routers", "slow_links")
 ALSO_MEASURED = ("found", "tls", "two_hosts")
 MEASURE = {"DRIVELINE_MEASURE": "1"}
 MEASURED_ROS2 = ("lost_links",)
-# A test of another program that makes 10 000 endpoints.
+# A test of the gating program `faults` that only `make measure` runs: it makes 10 000 endpoints.
 MEASURED_TEST = "ten_thousand_publishers_that_come_and_go_leave_nothing_behind"
 # The longest gating test programs. They start first, so that none of them runs alone at the end.
 LONG = ("processes", "coordinated_omission", "cli", "launch", "found", "last_numbers", "loom")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds places where gating tests depend on time: sleeps, bounds on elapsed time, short time-outs.
 
-A gating test waits for an event, with a time-out of at least a minute. An exception gives its
+Gating tests are those of `make test` and `make test-gateways`, which a merge needs. A gating test
+waits for an event, with a time-out of at least a minute. An exception gives its
 reason in a comment `time: REASON` on its line or on the line above. `tools/time_in_tests.txt`
 counts the exceptions that are older than this rule, a line for each file: `COUNT PATH`. The numbers
 may only shrink.

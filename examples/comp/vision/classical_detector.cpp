@@ -118,7 +118,8 @@ private:
         const auto height = static_cast<float>(kHeightPerWidth * car_width);
         cv::Rect2f box(static_cast<float>(left), static_cast<float>(y) - height,
                        static_cast<float>(length), height);
-        // Inside a nearer proposal there are its windows and bumpers, or a hidden car.
+        // A dark run inside a nearer proposal is a window or bumper of that vehicle, or belongs to
+        // a car that it hides.
         for (const Detection& nearer : out) {
             const float shared =
                 std::min(box.br().x, nearer.box.br().x) - std::max(box.x, nearer.box.x);

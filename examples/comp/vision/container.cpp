@@ -162,12 +162,14 @@ void read_chunks(File& file, ContainerFacts& facts) {
     }
 }
 
-// ---- Matroska: elements with a number and a length; their first bits give their sizes ----
+// ---- Matroska: elements with an id, a length, and content ----
 
+// An id or a length of an element. It is as many bytes long as the number of zero bits before its
+// first set bit, plus 1.
 struct Number {
     std::uint64_t value = 0;
     std::uint64_t length = 0;
-    bool unknown = false;  // all bits set: not stated
+    bool unknown = false;  // all bits of the value are set: the file does not state it
 };
 
 std::optional<Number> number_at(File& file, std::uint64_t at) {

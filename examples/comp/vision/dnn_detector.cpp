@@ -88,7 +88,7 @@ std::vector<VehicleClass> load_classes(const std::string& names_path) {
     return classes;
 }
 
-// Common part of both kinds: the region, the input, the classes.
+// Common part of the darknet and the ONNX detector: the region, the input, the classes.
 class NetworkDetector : public VehicleDetector {
 public:
     [[nodiscard]] bool is_classical() const override { return false; }
@@ -160,7 +160,7 @@ protected:
         return best;
     }
 
-    // Half precision may round to slightly more than 1.
+    // A model in half precision may round a score to slightly more than 1.
     void check_score(float score) const {
         constexpr float kRounding = 0.01F;
         if (!(score >= -kRounding && score <= 1.0F + kRounding)) {
@@ -465,8 +465,8 @@ private:
                    : VehicleClass::unknown;
     }
 
-    // Determines the layout: boxes before fields, or after them. The number of class names
-    // distinguishes the two.
+    // Determines the layout of the output: [boxes, fields] or [fields, boxes]. The number of fields
+    // follows from the number of class names, so it shows which of the two dimensions it is.
     [[nodiscard]] Layout layout_of() const {
         std::size_t output = outputs_.size();
         std::size_t masks = 0;  // mask coefficients per box; a second output gives their number
@@ -500,8 +500,9 @@ private:
         const std::size_t classes = classes_.size();
         constexpr std::size_t kMostSuppressed = 1000;
         constexpr std::size_t kSuppressedFields = 6;
-        // With one or two classes, a box without suppression may have six numbers, too. Then there
-        // are one or three boxes for each cell.
+        // A box without suppression has six numbers, too, if there is one class (YOLOv5) or two
+        // (YOLOv8). Such a model gives three (YOLOv5) or one (YOLOv8) box for each cell of its
+        // grids, whose cells are 8, 16 and 32 pixels wide.
         std::size_t cells = 0;
         for (const int stride : {8, 16, 32}) {
             cells += static_cast<std::size_t>(input_.width / stride) *

@@ -48,7 +48,8 @@ protected:
         return FrameStatus::failed;
     }
 
-    // Moves a decoded frame into the caller's matrix. copyTo keeps a matching destination's memory.
+    // Moves a decoded frame into the caller's matrix. copyTo writes into the memory that the matrix
+    // has, if its size and type are those of the frame.
     FrameStatus deliver(const cv::Mat& decoded, cv::Mat& bgr, std::int64_t index) {
         if (decoded.size() != size_) {
             return fail(name_ + ": frame " + std::to_string(index) + " is " +

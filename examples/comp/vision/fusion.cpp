@@ -8,7 +8,7 @@ namespace comp {
 namespace {
 
 constexpr float kMinLanePx =
-    4.0F;  // narrower, the two lines have met: nothing can be placed between them
+    4.0F;  // at a smaller distance, the two lines count as met, and no object is between them
 constexpr float kFramesToHalve = 25.0F;
 
 struct LaneAtRow {

@@ -37,8 +37,8 @@ struct FusedObject {
     float confidence = 0.0F;  // of its newest detection, halved for every 25 frames since then, and
                               // halved while the track is lost
     LanePosition lane = LanePosition::unknown;
-    std::optional<float> lane_offset;  // lanes from the ego lane's centre, negative to the left:
-                                       // +-0.5 is on a marking
+    std::optional<float> lane_offset;  // distance from the ego lane's centre in lane widths,
+                                       // negative to the left: +-0.5 is on a marking
     std::optional<float> distance_m;   // along the road, to the lower edge of the box
 };
 

@@ -20,7 +20,7 @@ constexpr int kMiddle = kSize / 2;
 constexpr int kPeakRadius = 5;  // the 11x11 around the peak is not sidelobe
 constexpr float kMinBoxPx = 8.0F;
 constexpr double kRegularisation =
-    1e-4;  // of the mean energy: keeps bins without energy from blowing up
+    1e-4;  // share of the mean energy that is added to each divisor, which could be near 0
 constexpr int kMaxWindowPx = 2048;
 
 // log(1 + v) of every 8-bit value.

@@ -9,8 +9,8 @@ std::optional<float> lane_x_at(const LaneLine& line, float y) {
     if (!line.valid || line.points.size() < 2) {
         return std::nullopt;
     }
-    // Points run near to far, so y falls along them: the first segment that reaches up to y holds
-    // it.
+    // Points run from near to far, so y decreases along them. The row y is in the first segment
+    // whose far end is not below that row.
     std::size_t far_end = 1;
     while (far_end + 1 < line.points.size() && line.points[far_end].y > y) {
         ++far_end;

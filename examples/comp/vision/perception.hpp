@@ -19,7 +19,8 @@
 
 namespace comp {
 
-// Upper bounds that hold for every stage, so that a message that carries them can be sized once.
+// Maximum numbers of detections and tracks in every stage, so that the maximum size of a message is
+// known.
 inline constexpr std::size_t kMaxDetections = 64;
 inline constexpr std::size_t kMaxTracks = 32;
 

@@ -25,7 +25,7 @@ struct TruthCar {
     float distance_m = 0.0F;  // from the camera to the rear bumper
     cv::Rect2f box;           // extent of the body, clipped to the image
     float visible_fraction =
-        0.0F;  // of the unclipped box, after clipping and the boxes of nearer cars
+        0.0F;  // share of the unclipped box that is in the image and in no box of a nearer car
 };
 
 struct SyntheticTruth {

@@ -44,7 +44,8 @@ struct DetectorOptions {
     std::size_t max_detections = kMaxDetections;
 
     // Classical detector only: row of the horizon as a fraction of the image height, and width of a
-    // car in pixels per row of its wheels below the horizon (car width divided by camera height).
+    // car in pixels, divided by the rows from the horizon down to its wheels. The second value is
+    // the width of a car divided by the height of the camera above the road.
     double horizon_fraction = 0.54;
     double car_width_per_row = 1.3;
 };

@@ -60,7 +60,7 @@ concept TimerFunction = std::invocable<F&, const TimerTick&> &&
 
 namespace detail {
 
-/// The call that runs on this thread. Each component library has its own pointer to a `Call`.
+/// A call of `on_trigger`.
 struct Call {
     const Component* component = nullptr;
     const dl_invocation* invocation = nullptr;
@@ -68,6 +68,8 @@ struct Call {
     std::optional<Error> unreadable;
 };
 
+/// Returns the pointer to the call that runs on this thread; null outside of calls. The function is
+/// hidden, so that each component library has its own pointer.
 __attribute__((visibility("hidden"))) inline Call*& current_call() noexcept {
     static thread_local Call* call = nullptr;
     return call;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The interface between a component library and its host; included by `driveline/component.hpp`.
 ///
-/// The list of classes is hidden: each component library has its own. Libraries of
-/// `driveline_add_components` export only `driveline_component_entry`.
+/// The list of classes has hidden visibility: each component library has its own list. Libraries
+/// that the CMake function `driveline_add_components` builds export only the symbol
+/// `driveline_component_entry`.
 #pragma once
 
 #include <cstdint>
@@ -141,8 +142,8 @@ private:
     dl_component_vtable vtable_;
 };
 
-// Hidden, because the compiler would share the table of a visible function among all libraries of
-// the process.
+// Hidden: if this inline function were visible, all libraries of the process would share its static
+// table.
 __attribute__((visibility("hidden"))) inline const dl_component_library* library_table() {
     static const dl_component_library table{DL_COMPONENT_ABI, sizeof(dl_component_library),
                                             registered_classes().data(),

@@ -57,13 +57,13 @@ enum class Encoding : std::uint32_t {
     type_16UC1 = 9,
     /// One `float`, such as a depth in metres.
     type_32FC1 = 10,
-    /// One byte without a meaning of its own.
+    /// One byte, whose meaning the encoding does not define.
     type_8UC1 = 11,
-    /// Two bytes without a meaning of their own.
+    /// Two bytes, whose meaning the encoding does not define.
     type_8UC2 = 12,
-    /// Three bytes without a meaning of their own.
+    /// Three bytes, whose meaning the encoding does not define.
     type_8UC3 = 13,
-    /// Four bytes without a meaning of their own.
+    /// Four bytes, whose meaning the encoding does not define.
     type_8UC4 = 14,
     /// A plane of Y, then rows of U, V for each two by two pixels; width and height are even.
     nv12 = 15,
@@ -97,7 +97,7 @@ inline constexpr std::uint32_t encoding_count = 24;
     return static_cast<Encoding>(number);
 }
 
-/// Its name in ROS, such as `bgr8` or `16UC1`.
+/// Name of the encoding in ROS, such as `bgr8` or `16UC1`.
 [[nodiscard]] constexpr std::string_view to_string(Encoding encoding) noexcept {
     switch (encoding) {
         case Encoding::bgr8:
@@ -199,7 +199,7 @@ inline constexpr std::uint32_t encoding_count = 24;
     return 0;
 }
 
-/// Bytes of the numbers that pixels consist of. Steps between rows are a multiple of it.
+/// Size of each number in a pixel, in bytes. The step from row to row is a multiple of this size.
 [[nodiscard]] constexpr std::uint32_t bytes_per_channel(Encoding encoding) noexcept {
     switch (encoding) {
         case Encoding::mono16:

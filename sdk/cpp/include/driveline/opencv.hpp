@@ -55,7 +55,7 @@ namespace detail {
 
 [[nodiscard]] inline std::string size_text(const cv::Mat& mat) {
     std::string text;
-    // OpenCV names columns first only for two dimensions.
+    // As in OpenCV: columns before rows for two dimensions, otherwise the order of `mat.size`.
     if (mat.dims <= 2) return std::to_string(mat.cols) + " x " + std::to_string(mat.rows);
     for (int i = 0; i < mat.dims; ++i) text += (i == 0 ? "" : " x ") + std::to_string(mat.size[i]);
     return text;

@@ -72,7 +72,8 @@ template <ParameterScalar T>
     } else if constexpr (std::integral<T>) {
         return std::to_string(value);
     } else {
-        // Never like a whole number: the first item determines the type of all items.
+        // 2 is written as `2.0`, not as `2`: the first item determines the type of all items of a
+        // list.
         std::array<char, 64> text{};
         const auto end =
             std::to_chars(text.data(), text.data() + text.size(), static_cast<double>(value)).ptr;
@@ -156,7 +157,7 @@ struct ParameterItem : std::type_identity<T> {};
 template <class T>
 struct ParameterItem<std::vector<T>> : std::type_identity<T> {};
 
-/// An integer type, or a list of one, with other bounds than `std::int64_t`.
+/// An integer type with other bounds than `std::int64_t`, or a list of such integers.
 template <class T>
 concept NarrowParameter = std::integral<typename ParameterItem<T>::type> &&
                           !std::is_same_v<typename ParameterItem<T>::type, bool> &&

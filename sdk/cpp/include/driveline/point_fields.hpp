@@ -201,8 +201,8 @@ private:
     std::string_view unsuitable_;
 };
 
-// A macro, because the name of a member cannot be a template argument. Packed colours come before
-// their bytes.
+// A macro, because the name of a member cannot be a template argument. `rgb` and `rgba` come before
+// `b`, `g`, `r` and `a`: of members that share memory, only the first is kept.
 // clang-format off
 #define DRIVELINE_DETAIL_POINT_NAMES(X) \
     X(x) X(y) X(z) X(rgb) X(rgba) X(intensity) X(ring) X(time) X(t) X(timestamp) X(time_stamp) \

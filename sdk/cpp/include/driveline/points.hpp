@@ -96,7 +96,7 @@ inline bool same_values(const PointMember& member, const PointField& field) {
     return *type == member.datatype || (is_packed_colour(member.name) && size_of(*type) == 4);
 }
 
-/// Returns true if points at these distances follow each other without gaps.
+/// Returns true if the points of the cloud follow each other without gaps, each `size` bytes long.
 inline bool one_piece(const PointCloud& head, std::size_t size) {
     return head.point_step == size &&
            (head.height <= 1 || head.row_step == std::uint64_t{head.width} * size);
@@ -237,8 +237,9 @@ private:
 
     Points() noexcept = default;
 
-    /// Adjacent fields that are also adjacent in the cloud are copied together. There are at most
-    /// as many pieces as fields of a cloud.
+    /// Adds a member of `P`, and the cloud's field of the same name, to the pieces that `read`
+    /// copies. If the member follows the previous member without a gap, in `P` and in the cloud,
+    /// both are one piece. There are at most as many pieces as fields (`max_point_fields`).
     void add(const PointField& field, const detail::PointMember& member) noexcept {
         const std::size_t size = member.end() - member.offset;
         if (piece_count_ > 0) {

@@ -65,8 +65,8 @@ public:
         }
     }
 
-    /// Sets the time at which the data was measured. It has an effect only at a source: samples
-    /// that descend from others inherit the times of those.
+    /// Sets the time at which the data was measured. It has an effect only at a source: a sample
+    /// that descends from other samples inherits their source times.
     void set_source_time(MonotonicTime time) noexcept {
         dl_loan_set_source_time(handle_.get(), to_ns(time));
     }

@@ -66,7 +66,7 @@ struct SampleHeader {
     std::uint64_t missed = 0;
     /// Number of entries of `Sample::origin()`.
     std::size_t origin_count = 0;
-    /// Number of origins that did not fit.
+    /// Number of origins that did not fit into the header.
     std::size_t origins_dropped = 0;
 };
 

@@ -42,9 +42,9 @@ struct ClientOptions {
     /// Maximum length of a request, in bytes; 0 means 4096.
     std::size_t max_request = 4096;
     /// Maximum number of calls in flight, and of held responses; at most 64, 0 means 1. At host
-    /// reach the server reserves memory for `max(pending, 2) + 2 * pending + 4` responses of its
-    /// `max_response`: eight if `pending` is 1. If the server grants access to listed users,
-    /// replace `2 * pending` by `3 * pending`; if to anyone, by `5 * pending`.
+    /// reach the server reserves memory for `max(pending, 2) + 2 * pending + 4` responses of
+    /// `ServiceOptions::max_response` bytes: eight if `pending` is 1. If the server grants access
+    /// to listed users, replace `2 * pending` by `3 * pending`; if to anyone, by `5 * pending`.
     std::uint32_t pending = 1;
     /// At host reach: users whose servers this client accepts, and who may read its requests.
     Access access = Access::own_user;
@@ -55,8 +55,8 @@ struct ClientOptions {
 struct ServiceOptions {
     /// `process` or `host`.
     Reach reach = Reach::process;
-    /// Maximum length of a response, in bytes; 0 means 65536. The server reserves this memory
-    /// several times when it takes the first request of a client.
+    /// Maximum length of a response, in bytes; 0 means 65536. When the server takes the first
+    /// request of a client, it reserves memory for several responses (`ClientOptions::pending`).
     std::size_t max_response = 64 * 1024;
     /// Maximum number of clients served at a time, at most 256; 0 means 8. Further clients are
     /// refused and get the reason.

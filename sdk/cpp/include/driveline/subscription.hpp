@@ -108,13 +108,13 @@ public:
         /// Number of samples that can be read now.
         std::uint64_t not_read = 0;
         /// Number of publishers of other hosts that may have published further samples after the
-        /// newest one that arrived. The sum does not contain those samples. This number falls when
-        /// the publishers are reached again.
+        /// newest one that arrived. The sum at `stats()` does not contain those samples. This
+        /// number falls when the publishers are reached again.
         std::uint64_t uncounted = 0;
         /// Reason for one of these publishers. Other values are reasons of a later release.
         Uncounted uncounted_reason = Uncounted::none;
         /// Number of periods of the requested deadline without a sample, since the first sample.
-        /// Not part of the sum.
+        /// Not part of the sum at `stats()`.
         std::uint64_t deadlines_missed = 0;
         /// Number of samples that arrived while the component was inactive, or were unread when it
         /// became inactive.
