@@ -96,8 +96,8 @@ def install_peer(place):
     return peers
 
 
-# Name of the counter that may be 0 if no client of the engine runs: then only the supervisors of the
-# containers run, which mostly sleep.
+# Name of the counter that may be 0 if no client of the engine runs: then only the supervisors of
+# the containers run, which mostly sleep.
 WHILE_ENDS_RUN = ENGINE + "processor time while the ends run, ns"
 
 

@@ -59,7 +59,7 @@ pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
     (!rows.is_empty()).then_some(Transmission { columns, rows, missing })
 }
 
-/// Returns the path of the end-to-end latency for each end of the chain; nothing if there is no
+/// Returns the path of the end-to-end latency for each sink of the chain; nothing if there is no
 /// chain.
 pub(crate) fn end_to_end(e: &ExperimentResult) -> Vec<String> {
     let Some(chain) = e.measured().find_map(|c| c.case.chain.as_ref()) else { return Vec::new() };

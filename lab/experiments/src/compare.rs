@@ -514,7 +514,7 @@ fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
     Ok(doubts)
 }
 
-/// Cases with the same name may still differ.
+/// Adds a warning for each setting in which two cases of the same name differ.
 fn differing(a: &Case, b: &Case, experiment: &str, warnings: &mut Vec<String>) {
     let handling = |c: &Case| c.links.iter().map(|l| (l.payload, l.take)).collect::<Vec<_>>();
     let shape = |c: &Case| {

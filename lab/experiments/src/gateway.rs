@@ -64,8 +64,8 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Another process writes it: a child of a parallel test could inherit the file while it is
-    /// open, and a file that is open for writing cannot be started.
+    /// Writes a script, in another process. If this process opened the file, a child of a parallel
+    /// test could inherit it, and a file that is open for writing cannot be started.
     fn script(path: &Path, text: &str) {
         let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
         assert!(Command::new("sh").args(write).arg(path).arg(text).status().unwrap().success());

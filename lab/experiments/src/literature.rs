@@ -8,7 +8,7 @@ use crate::scenario::Published;
 use crate::table::{ratio, spread};
 use driveline_bench::harness::Reach;
 
-/// Explanation of times of two machines.
+/// Explanation of comparisons between times of a paper's machine and of this one.
 pub(crate) const TO_KNOW: &str = "Times of two machines cannot be compared: compare the ratios. A \
      paper's ratios are to the system that corresponds to Driveline, ours to Driveline. Where both \
      payload modes were measured here, the figure is of untouched payloads.";

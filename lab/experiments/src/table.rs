@@ -132,7 +132,7 @@ pub(crate) fn counter_unit(name: &str) -> (&str, &str) {
     }
 }
 
-/// Returns the output rate of a chain with one end, in hertz: the mean of valid runs.
+/// Returns the output rate of a chain with one sink, in hertz: the mean of valid runs.
 pub(crate) fn output_hz(c: &CaseResult) -> Option<String> {
     let runs = c.counters.get(RATE).filter(|runs| !runs.is_empty())?;
     Some(hertz(runs.iter().map(|n| *n as f64).sum::<f64>() / runs.len() as f64 / 1000.0))

@@ -75,8 +75,8 @@ fn restless(e: &ExperimentResult) -> Option<String> {
 
 fn compared(e: &ExperimentResult) -> Vec<String> {
     let cells = e.cells();
-    // Leaves out cells of chains with fixed edges of Driveline: Driveline on all edges is in
-    // another cell.
+    // Leaves out cells in which Driveline carries only some edges of another system's chain. The
+    // chain with Driveline on all edges is in another cell.
     let open: Vec<&str> = cells
         .iter()
         .filter(|cell| !e.in_cell(cell).any(has_edges_of_drivelines))
@@ -142,8 +142,8 @@ impl<'a> Ranked<'a> {
         let standing = |o: Ordering| all.iter().filter(|(_, i)| beside(*by, i) == o).count();
         let cells =
             open.iter().filter(|cell| e.in_cell(cell).any(|c| c.criterion() == *by)).count();
-        // In a cell without another system, or without a figure of Driveline, Driveline is not the
-        // best.
+        // A cell without another system, or without a figure of Driveline, has no comparison. If
+        // there are such cells, the sentence says that it is only about the compared cells.
         let mut lines = vec![standing_in_cells(
             best,
             (standing(Ordering::Greater), standing(Ordering::Equal), all.len()),

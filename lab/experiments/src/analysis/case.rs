@@ -29,7 +29,8 @@ pub struct CaseResult {
     /// subscribers or a workload has several subscriptions. For workloads, it is the time from
     /// publishing to the callback.
     pub subscribers: Vec<SubscriberResult>,
-    /// Accounts of all valid runs together, for links and for workloads that count deliveries.
+    /// Sums of the accounts (counts of samples) of all valid runs, for links and for workloads that
+    /// count deliveries.
     pub totals: Totals,
     /// For a stream: payload that each subscriber gets per second. It does not count lost samples,
     /// because they lengthen the time until the next arrival.

@@ -28,7 +28,8 @@ pub(super) struct Pooled {
     timelines: Vec<Timeline>,
     links: Vec<OfLink>,
     lasts: BTreeMap<(usize, usize), u64>,
-    /// Transport by round, in the order of measurement, for a row with its own latency tool.
+    /// Transport latencies by round, in the order of measurement. Empty unless the peer's own
+    /// latency tool ran for this case.
     in_order: Vec<Vec<u64>>,
 }
 
@@ -115,7 +116,8 @@ impl Pooled {
                 if !keys.contains(&key) {
                     keys.push(key.clone());
                 }
-                // The processor time of the first point has no start.
+                // Leaves out the processor time of the first point: it has no previous point, so
+                // the period in which this time was used is unknown.
                 if let (Quantity::Cpu, [first, rest @ .., last]) =
                     (series.quantity, series.points.as_slice())
                 {

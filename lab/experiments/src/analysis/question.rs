@@ -373,7 +373,7 @@ fn throughput(e: &ExperimentResult) -> Vec<Answer> {
 /// Returns the growth of a system's median and throughput from its smallest to its largest payload;
 /// `None` with only one payload.
 fn grown(cases: &[&CaseResult]) -> Option<String> {
-    // The goodput of streams is compared anyway.
+    // Leaves out streams, which have no latencies here: `answer.rs` compares their goodput.
     let point = |c: &&CaseResult| Some((c.case.links.first()?.size, c.latencies()?.p50?));
     let mut points: Vec<(usize, u64)> =
         cases.iter().filter(|c| c.case.links.len() == 1).filter_map(point).collect();

@@ -61,7 +61,7 @@ pub(super) fn timelines(
             });
         }
     }
-    // Observed processes before observations of workloads.
+    // Puts observed processes and drops before observations of workloads.
     all.sort_by_key(|t| {
         !matches!(t.quantity, Quantity::Cpu | Quantity::ResidentMemory | Quantity::Drops)
     });

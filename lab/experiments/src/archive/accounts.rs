@@ -16,7 +16,7 @@ const LONGEST_S: f64 = 366.0 * 86_400.0;
 /// number of accounts are checked: its ends may have written anything.
 pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
     let share = |what: &str, x: f64| -> Result<()> {
-        // Counts of ticks are not taken at the same instant.
+        // A share can be above 1, because the counts of ticks are not read at the same instant.
         ensure!((0.0..=2.0).contains(&x), "{x} is no share of the machine that was {what}");
         Ok(())
     };

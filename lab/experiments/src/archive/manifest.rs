@@ -278,7 +278,7 @@ impl Link {
             subscriber_cpus: self.subscriber_cpus.clone(),
             priority: self.priority,
             processing_us: self.processing_us,
-            // The runner sets the time-out. `lose_every: 0` drops nothing on purpose.
+            // The runner sets the time-out. `lose_every: 0`: no end drops samples deliberately.
             answer_timeout_ms: 0,
             lose_every: 0,
             raw_dir: PathBuf::new(),

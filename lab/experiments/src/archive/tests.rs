@@ -275,7 +275,8 @@ fn two_do_not_measure_into_one_archive() {
     assert!(format!("{:#}", again().unwrap_err()).contains("another process measures into"));
     let path = first.directory().to_owned();
     drop(first);
-    // A child that another test is starting may hold the lock until it runs its program.
+    // A process that a parallel test has just forked inherits the lock, and holds it until exec
+    // closes the file.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let second = loop {
         match Archive::open(&path).unwrap().claimed() {
@@ -562,6 +563,6 @@ fn stamps_with_any_byte_damaged_are_refused_or_read_and_never_a_panic() {
     }
     assert!(
         outside > 0,
-        "the reader of Arrow files finds all this itself: nothing is to be caught"
+        "no damage makes the reader of Arrow files panic, so this does not test `quietly`"
     );
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every combination of a scenario's cases and varied values: the work of one system at a time.
+//! Cells: every combination of a scenario's cases and varied values. Each system runs each cell,
+//! one system at a time.
 
 use super::environment::parameters;
 use super::{MAX_CASES, messages, too_small, workload};
@@ -37,7 +38,7 @@ pub(super) struct Cell {
     /// The chain with Driveline on all edges. The plan of each system puts this system on the open
     /// edges.
     pub(super) chain: Option<ChainJob>,
-    /// Topics whose carrier is measured.
+    /// Topics of the chain that the measured system carries. Driveline carries its other topics.
     pub(super) open_edges: Vec<String>,
     pub(super) systems: Option<Vec<String>>,
     pub(super) figure: Option<Figure>,

@@ -74,7 +74,7 @@
     for (const key of Object.keys(layout).filter((k) => /^[xy]axis/.test(k))) {
       const axis = layout[key];
       Object.assign(axis, { gridcolor: colour("--grid"), zerolinecolor: colour("--rule"), linecolor: colour("--rule"), automargin: true });
-      // Next to the labels, not between them.
+      // Places the title next to the tick labels, not between them.
       if (axis.title) axis.title.standoff = narrow ? 6 : 12;
       if (axis.type === "log" && axis.tickmode !== "array") {
         const values = valuesOf(figure, key[0]);

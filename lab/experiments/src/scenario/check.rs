@@ -123,7 +123,7 @@ fn check_systems(mistakes: &mut Mistakes<'_>, peers: &[Peer]) {
     }
 }
 
-/// Checks values that apply to all cases, or name one.
+/// Checks values that apply to all cases, and values that name a case.
 fn check_runs(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     let cases = || s.cases.keys().map(String::as_str);
