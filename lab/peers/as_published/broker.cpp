@@ -34,7 +34,8 @@ public:
         messages_.push_back(message);
     }
 
-    /// Returns true if a call is due; then the caller must have serve() run.
+    /// Returns true if a message waits and no call runs; the caller must then have a thread call
+    /// serve().
     bool claim() {
         std::lock_guard lock(mutex_);
         if (busy_ || handler_ == nullptr || messages_.empty()) return false;

@@ -52,7 +52,7 @@ public:
         if (base_ != nullptr) munmap(base_, bytes_);
     }
 
-    /// Called by the writer. A reader sees all of it or nothing.
+    /// Creates the shared memory; called by the writer. A reader finds it only once it is complete.
     void create() {
         auto unfinished = path_;
         unfinished += ".new";
@@ -60,7 +60,7 @@ public:
         if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes_)) != 0)
             fail("making " + unfinished.string());
         map(fd);
-        // Its pages exist before the clock starts.
+        // Touches all pages now, so that no measured sample causes page faults.
         std::memset(base_, 0, bytes_);
         std::filesystem::rename(unfinished, path_);
     }

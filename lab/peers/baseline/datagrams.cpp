@@ -18,7 +18,7 @@ namespace {
 
 using peers::Job;
 
-/// Before each datagram's part of a payload.
+/// Header of each datagram; a part of the payload follows it.
 struct FragmentHead {
     std::uint64_t payload_number;
     std::uint64_t offset;
@@ -28,7 +28,7 @@ struct FragmentHead {
 /// overhead for each datagram.
 constexpr int receive_buffer = 64 << 20;
 constexpr int send_buffer = 4 << 20;
-/// Maximum time that a datagram waits for room on the device.
+/// Maximum time that a datagram waits for room in the queue of the network device.
 constexpr std::chrono::seconds full_queue{1};
 
 sockaddr_in socket_address(const std::string& host, unsigned port) {
@@ -97,8 +97,8 @@ public:
                                                  std::min(part_size_, payload_.size() - offset)}};
                 const auto give_up = std::chrono::steady_clock::now() + full_queue;
                 while (::writev(socket.fd(), parts.data(), parts.size()) < 0) {
-                    // A receiver that has left refuses datagrams. A sender without guarantees
-                    // ignores that.
+                    // A receiver that has left refuses datagrams. A best-effort sender ignores
+                    // that.
                     if (errno == ECONNREFUSED) break;
                     if (errno != EINTR && errno != ENOBUFS) checked(-1, "sending a datagram");
                     // A datagram that finds no room on the device in time is lost; the receiver

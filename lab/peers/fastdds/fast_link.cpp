@@ -208,7 +208,8 @@ private:
     void* loaned_ = nullptr;
 };
 
-/// A loan is a list of pointers. They point to memory of the type's size.
+/// First byte of a sample, as the element type of a loaned sequence. The sequence is a list of
+/// pointers; each points to a sample of the size that `BytesType` has.
 struct FirstByte {
     std::byte value;
 };
@@ -311,7 +312,7 @@ public:
             std::lock_guard lock(mutex_);
             handler_ = handler;
         }
-        // Samples that came earlier had no handler.
+        // Serves samples that came before a handler was attached.
         if (handler != nullptr) on_data_available(reader_);
     }
 

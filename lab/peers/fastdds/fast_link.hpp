@@ -17,7 +17,8 @@ inline constexpr std::string_view listener_end = "_listener";
 
 /// Returns true for variants whose readers, in ping-pongs, are called back on the receiving thread.
 bool is_listener(const peers::Job& job);
-/// Returns the job with the variant of which this one is a variation.
+/// Returns the job with the variant that its listener variant varies: `udp` for `udp_listener`.
+/// Other jobs stay as they are.
 peers::Job of_carrier(peers::Job job);
 /// Returns the settings of a job's ends as XML profiles for LatencyTest.
 std::string profiles(const peers::Job& job);

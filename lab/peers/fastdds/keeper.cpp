@@ -83,7 +83,8 @@ public:
             domain_ = (from + i) % domains;
             auto lock =
                 std::make_unique<Lock>("driveline-bench-dds-domain-" + std::to_string(domain_));
-            // Files of another run's domain, dead or alive, are not removed.
+            // Port files show that another run, dead or alive, has used the domain. They are not
+            // removed; the next domain is tried.
             if (lock->held() && port_files(domain_).empty()) lock_ = std::move(lock);
         }
         if (!lock_)
@@ -139,7 +140,7 @@ void note_segments(const peers::Job& job) {
     const auto directory = shared_memory().string() + "/";
     for (std::string line; std::getline(maps, line);) {
         const auto at = line.find(directory + "fast");
-        // Ports are identified by their numbers.
+        // Files of ports are left out: the keeper lists them by the port numbers of its domain.
         if (at != std::string::npos && !port_of(line))
             names.insert(line.substr(at + directory.size()));
     }

@@ -33,9 +33,9 @@ fs::path program() {
     return fs::read_symlink("/proc/self/exe").parent_path() / "tools" / "LatencyTest";
 }
 
-/// Parses a line of its table: "Bytes, Samples, stdev, mean, min, 50%, 90%, 99%, 99.99%, max". The
-/// heading names round trips, but the times are halves of them (LatencyTestPublisher.cpp divides by
-/// two).
+/// Parses a line of LatencyTest's table:
+/// "Bytes, Samples, stdev, mean, min, 50%, 90%, 99%, 99.99%, max". The heading
+/// names round trips, but the times are halves of them (LatencyTestPublisher.cpp divides by two).
 std::optional<Interval> parse(const std::string& line, std::size_t size) {
     static const std::regex form(
         R"(^\s*(\d+),\s*(\d+),\s*[0-9.]+,\s*([0-9.]+),\s*[0-9.]+,\s*([0-9.]+),)"

@@ -27,7 +27,7 @@ constexpr auto look = std::chrono::milliseconds(50);
 /// Description of a callback in the job.
 struct Described {
     std::string name;
-    /// Empty: it makes the scans.
+    /// Topic that the callback reads. Empty: it reads none, but makes the scans.
     std::string input;
     std::string output;
     std::size_t receivers = 0;
@@ -52,7 +52,8 @@ Described described(const json& part) {
     return d;
 }
 
-/// Newest scan that a message descends from, and the parts of its age when it was published.
+/// Newest scan that a message descends from, and the parts of the scan's age when the message was
+/// published.
 struct Past {
     /// 0: none.
     std::uint64_t scan = 0;
@@ -84,7 +85,7 @@ public:
                     "the reader of " + described_.output);
     }
 
-    /// Calls it until `stop` is true.
+    /// Calls the callback, by its timer or for each message, until `stop` is true.
     void run(const std::atomic<bool>& stop) {
         if (described_.period_ns != 0) {
             auto due = now_ns() + described_.period_ns;
@@ -107,7 +108,7 @@ public:
         }
     }
 
-    /// Adds what it observed in the window.
+    /// Adds what the callback observed in the window.
     void report(const Job& job, const Window& window, std::uint64_t started_ns, json& series,
                 json& counters) const {
         const char* not_sent = "messages not sent";

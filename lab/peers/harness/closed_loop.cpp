@@ -249,7 +249,8 @@ public:
         prepare();
     }
 
-    /// If the asking end does not finish, the results so far show that.
+    /// Called when no question came in time. After the first round, this end finishes normally: its
+    /// counts show that questions are missing.
     Next on_deadline() override { return round_ > 0 ? Next::finished : Next::give_up; }
 
     bool on_sample(std::uint64_t, std::span<const std::byte> payload, Receiver& receiver) override {

@@ -96,8 +96,8 @@ bool drive(const Job& job, Receiver& receiver, Loop& loop) {
     if (receiver.calls_back()) return Callback(loop).run(receiver);
     loop.start();
     const bool stamps_wake = job.rate_hz.has_value();
-    // Kept between waits: until it has found its sender, some middleware waits for less time than
-    // requested.
+    // Not set anew for each wait: until it has found its sender, some middleware returns from waits
+    // earlier than requested.
     auto silent_at = now_ns() + silence_ns;
     for (;;) {
         std::uint64_t woken = 0;

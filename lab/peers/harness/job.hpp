@@ -164,7 +164,7 @@ struct Variant {
     bool usual_at_a_rate = false;
     /// Name of the middleware's own latency tool, if it can be run.
     std::string own_tool;
-    /// How its readers wait.
+    /// Kind of wait of the tool's readers.
     WaitKind own_tool_wait = WaitKind::block;
     /// Sizes that the tool can measure; empty: any.
     std::vector<std::size_t> own_tool_sizes;

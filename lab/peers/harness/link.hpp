@@ -16,8 +16,8 @@
 
 namespace peers {
 
-/// Reason why a sample could not be sent. It is counted under its reason. Any other exception ends
-/// the job.
+/// Reason why a sample could not be sent. The sample is counted under this text. Any other
+/// exception ends the job.
 struct NotSent : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -31,7 +31,8 @@ public:
     /// Returns memory for a payload of the job's size, valid until publish(). Throws NotSent if
     /// there is none.
     virtual std::span<std::byte> loan() = 0;
-    /// Limits the message to this many bytes of the loan. Payloads of constant size ignore it.
+    /// Limits the message to this many bytes of the loan. Middleware whose payloads always have the
+    /// same size ignores it.
     virtual void shorten(std::size_t size) { static_cast<void>(size); }
     /// Sends the loan. Throws NotSent if that fails.
     virtual void publish() = 0;
@@ -98,8 +99,8 @@ public:
     virtual void work(std::chrono::nanoseconds limit) = 0;
 };
 
-/// State of the middleware in one process. Ends are made one after the other, and destroyed before
-/// it.
+/// State of the middleware in one process. Its ends are made one after the other, and destroyed
+/// before the link.
 class Link {
 public:
     virtual ~Link() = default;

@@ -103,7 +103,8 @@ public:
             counted_from_ = head.sequence + 1 + job_.warm_up;
             const double schedule_s =
                 static_cast<double>(job_.total() + 1) / job_.rate_hz.value_or(1);
-            // Without replacement, every sample is processed, however late.
+            // Some middleware never replaces unread samples. Then the subscriber processes every
+            // sample, however late.
             const double processing_s = static_cast<double>(job_.total() + job_.depth + 1) *
                                         static_cast<double>(job_.processing_us) / 1e6;
             give_up_at(in_hand + static_cast<std::uint64_t>((2 * schedule_s + processing_s) * 1e9) +

@@ -33,7 +33,8 @@ public:
         words_.push_back(time_ns);
         words_.push_back(value);
     }
-    /// Writes the observations into a file of the job's directory; `number` is unique to it.
+    /// Writes the observations into a file of the job's directory. `number` names the file, so it
+    /// differs for each series of a job.
     nlohmann::json write(const Job& job, const std::string& subject, const char* quantity,
                          std::size_t number) const;
 

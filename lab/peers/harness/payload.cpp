@@ -10,7 +10,8 @@
 namespace peers {
 namespace {
 
-// Distance between the stretches of random bytes, and their number.
+// The bytes of a sample are a part of one random buffer. The parts of consecutive samples begin
+// `step` bytes apart; after `stretches` samples, they begin at the front again.
 constexpr std::size_t step = 64;
 constexpr std::size_t stretches = 61;
 

@@ -47,7 +47,7 @@ public:
     explicit Recorder(const Job& job) : rows_(job.total() + 2, Row{1, 1, 1, 1, 1}) {
         rows_.clear();
     }
-    /// Never grows: at most the announced number of samples can come.
+    /// Adds a row without allocating. Rows beyond the announced number of samples are dropped.
     void push(const Row& row) {
         if (rows_.size() < rows_.capacity()) rows_.push_back(row);
     }

@@ -26,12 +26,13 @@ constexpr std::uint64_t first_limit_ns = 60 * second_ns;
 constexpr std::uint64_t silence_limit_ns = 20 * second_ns;
 /// Delay of a source, beyond twice its schedule, after which the rest counts as not sent.
 constexpr std::uint64_t patience_ns = 5 * second_ns;
-/// Receivers notice a sender later than a sender notices receivers.
+/// Rest of a source before its first message: receivers notice a sender later than it notices them.
 constexpr auto before_first = milliseconds(200);
 /// Rest before the end mark, so that it replaces no unread message.
 constexpr auto before_end = milliseconds(100);
 
-/// Driveline, from the library that a build with it puts into `lib` next to the programs.
+/// Returns Driveline as a middleware. Its library `driveline_link.so` is in `lib` next to the
+/// programs, if they were built with Driveline.
 Middleware& driveline() {
     const auto library =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "lib" / "driveline_link.so";
@@ -50,9 +51,9 @@ Middleware& driveline() {
     return *middleware();
 }
 
-/// State of each middleware that carries one of the process's edges. Its stages share it: ends are
-/// made and destroyed one after the other, because middleware need not support that from several
-/// threads at once.
+/// State of each middleware that carries one of the process's edges. The stages of the process
+/// share it, a thread each. A lock makes them create and destroy ends one after the other, because
+/// middleware need not support that from several threads at once.
 class Links {
 public:
     Links(Middleware& own, const Job& job) : own_(own), job_(job) {}

@@ -45,7 +45,8 @@ public:
         std::uint64_t before_publish;
         std::uint64_t returned;
     };
-    /// Publishes the written message. `source_time_ns` 0: this is the source. Throws NotSent.
+    /// Publishes the written message. `source_time_ns` 0: this stage is the source. Throws
+    /// NotSent.
     Sent publish(std::uint64_t origin, std::uint64_t source_time_ns, std::size_t written);
     void end();
     std::uint64_t published() const { return next_ - 1; }

@@ -57,7 +57,8 @@ Tool::Tool(const Job& job, std::optional<int> cpu, const std::vector<std::string
         prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
         // The parent process may be gone already.
         if (getppid() != parent) _exit(1);
-        // The same settings were refused to this process as well, which reports them.
+        // Refused settings are not reported here: the parent process has tried the same settings,
+        // and reports them.
         static_cast<void>(settle(job, cpu));
         for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
         dup2(ends[1], STDOUT_FILENO);

@@ -27,8 +27,8 @@ public:
     /// Ends the program: with SIGTERM, and after 2 s with SIGKILL.
     ~Tool();
 
-    /// Returns the next line on either stream; nothing if the program has ended or `limit` has
-    /// passed.
+    /// Returns the next line of the program's standard output or error; nothing if the program has
+    /// ended or `limit` has passed.
     std::optional<std::string> line(std::chrono::nanoseconds limit);
     /// Returns its last line, for error texts.
     const std::string& last_words() const { return last_; }

@@ -29,8 +29,8 @@ std::filesystem::path program(const char* name) {
     return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tools" / name;
 }
 
-/// Parses a line of its table: "|                64 |                 0.88 |". A time is half a
-/// round trip.
+/// Parses a line of iceperf's table: "|                64 |                 0.88 |". A time is half
+/// a round trip.
 std::optional<Interval> parse(const std::string& line, std::size_t size) {
     static const std::regex form(R"(^\|\s*(\d+) \|\s*([0-9.e+-]+) \|\s*$)");
     std::smatch found;

@@ -10,8 +10,8 @@
 
 namespace ice {
 
-/// Returns true if its two programs are in `tools` next to this program. They are missing if the
-/// system does not install the documentation of packages, which includes examples, or if the C
+/// Returns true if iceperf's two programs are in `tools` next to this program. They are missing if
+/// the system does not install the documentation of packages, which includes examples, or if the C
 /// interface of iceoryx was not installed.
 bool has_iceperf();
 

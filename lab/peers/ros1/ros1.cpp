@@ -205,7 +205,8 @@ public:
         intra.settings[0] = {"publish(shared_ptr)", "used",
                              "nodelet's manual: zero copy between nodelets of a manager"};
         intra.settings[3] = {"message", "uint8[] bytes, by hand", "never copied"};
-        // Large messages between processes: these variants carry them.
+        // The workload fuses large messages between processes. Only the variants over TCP carry
+        // these.
         tcp.workloads = {ros1::fusion_workload()};
         nagle.workloads = tcp.workloads;
         return {"ros1",

@@ -11,7 +11,7 @@ namespace tags {
 
 inline constexpr std::size_t most_tags = 12;
 
-/// Pixels follow, row by row without gaps: grey (1 channel) or BGR (3).
+/// Head of a frame. Its pixels follow, row by row without gaps: grey (1 channel) or BGR (3).
 struct FrameHead {
     std::uint32_t width = 0;
     std::uint32_t height = 0;

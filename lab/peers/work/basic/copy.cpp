@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes its first input on after computing for `burn_us` microseconds of CPU time, but only
-// samples whose number is a multiple of `every`. Checks that all inputs have the data of `bytes`.
+// samples whose number is a multiple of `every`. Checks that all inputs have the data that the work
+// `bytes` (bytes.cpp) writes.
 #include <time.h>
 
 #include "work.hpp"

@@ -10,7 +10,7 @@
 
 namespace comp {
 
-/// Pixels follow, BGR, 8 bits a channel, without gaps.
+/// Head of a frame. Its pixels follow: BGR, 8 bits a channel, without gaps.
 struct FrameHead {
     /// Time on the recording's own clock, so that skipped frames count as time.
     std::int64_t time_ns = 0;

@@ -4,7 +4,8 @@
 // obstacle, the box of a winding wall would cover the road.
 //
 // Parameters: `ground_m` (maximum distance of the ground from the plane), `tolerance_m` (between
-// points of one obstacle), `least_points` (of an obstacle), `tile_m`.
+// points of one obstacle), `least_points` (of an obstacle), `tile_m` (side of a square tile on the
+// ground).
 #include <pcl/filters/extract_indices.h>
 #include <pcl/kdtree/kdtree.h>
 #include <pcl/search/kdtree.h>

@@ -21,7 +21,8 @@ public:
           turn_(parameters.get("turn_deg", 3.0, -45.0, 45.0) * std::numbers::pi / 180),
           period_(parameters.get<std::uint64_t>("period", 120, 2, 1'000'000)) {
         const auto most = static_cast<float>(parameters.get("noise_m", 0.01, 0.0, 1.0));
-        // More than a scan has coordinates, so that scans differ by their starting point in it.
+        // More values than a scan has coordinates: each scan begins to read them at another one, so
+        // that consecutive scans have different noise.
         std::mt19937 random(7);
         noise_.resize(3 * points_.size() + 4096);
         for (auto& n : noise_) n = most * (static_cast<float>(random()) / 2147483648.0F - 1.0F);

@@ -174,7 +174,8 @@ impl Middleware for Ends {
 
     fn join(job: &Job, _name: &str) -> Result<Self> {
         let mut config = Config::default();
-        // Names of sockets are limited in length, so the default root is kept.
+        // Names of sockets are limited in length, so the default root directory is kept instead of
+        // the job's, and the runs differ in the prefix.
         let prefix = prefix(job);
         config.global.prefix =
             prefix.as_str().try_into().map_err(failed("the prefix is no file name"))?;

@@ -37,7 +37,7 @@ pub(crate) trait Sending {
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()>;
     /// Returns the memory of a whole message: the same until it is sent.
     fn place(&mut self) -> Result<&mut [u8], String>;
-    /// Sends its first `len` bytes.
+    /// Sends the first `len` bytes of this memory.
     fn send(&mut self, len: usize) -> Result<(), String>;
     /// Sends the end mark.
     fn send_last(&mut self, message: &[u8]) -> Result<(), String>;
@@ -149,7 +149,7 @@ impl Output {
     }
 
     /// Publishes the written message, and returns the times before and after. Without a source
-    /// time, this is the source.
+    /// time, this stage is the source, and the time before is the source time.
     pub(crate) fn publish(
         &mut self,
         origin: u64,

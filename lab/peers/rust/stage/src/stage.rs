@@ -23,7 +23,7 @@ const FIRST_LIMIT: Duration = Duration::from_secs(60);
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
 /// Delay of a source, beyond twice its schedule, after which the rest counts as not sent.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Receivers notice a sender later than a sender notices receivers.
+/// Rest of a source before its first message: receivers notice a sender later than it notices them.
 const BEFORE_FIRST: Duration = Duration::from_millis(200);
 /// Rest before the end mark, so that it replaces no unread message.
 const BEFORE_END: Duration = Duration::from_millis(100);
@@ -99,8 +99,8 @@ where
             body.end()?;
             accounts.push(account(&edge.topic, &tally));
             accounts.extend(others.iter().map(OtherInput::account));
-            // Senders are closed before receivers: a sender that stays until its readers are gone
-            // must not wait for itself in a circle.
+            // The sender is closed before the receivers. It may stay until its readers are gone.
+            // So the stages of a chain close one after the other, from the sink to the source.
             let end = body.finish(job, &stage.name, accounts)?;
             drop((receiver, others));
             Ok(end)

@@ -59,7 +59,7 @@ pub struct Out {
     carrier: Carrier,
     patience: Duration,
     receivers: Alive,
-    /// `true` if this end sends last.
+    /// `true` if this end sends the last message of the run on its link: the end mark.
     speaks_last: bool,
     _token: LivelinessToken,
 }

@@ -180,7 +180,8 @@ fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
         Err(Errno::SRCH) => return Ok(()),
         Err(e) => return Err(e).with_context(|| format!("cannot watch process {pid}")),
     };
-    // A process that is ending has no program any more, but still has open files.
+    // Another program may have got the process number. While a process ends, its program cannot be
+    // read any more, but its files are still open: then it is waited for as well.
     if let (Ok(its), Ok(own)) =
         (std::fs::read_link(format!("/proc/{pid}/exe")), std::fs::read_link("/proc/self/exe"))
         && its != own
