@@ -151,7 +151,7 @@ class Reporting(unittest.TestCase):
         return Step("x", "x", [["sh", "-c", s] for s in scripts], **options)
 
     def run_all(self, *steps):
-        # The disk of this machine has room for any build.
+        # Replaces the needed disk space by 0, so that the disk of this machine has room.
         room = mock.patch.dict("run_tests.ROOM", dict.fromkeys(ROOM, 0))
         steps = mock.patch("run_tests.STEPS", steps)
         with room, steps, mock.patch("leftovers.since", return_value=[]):

@@ -173,7 +173,8 @@ class Setup(unittest.TestCase):
     def test_the_package_lists_are_well_formed(self):
         seen = set()
         for name in ("demo", "test", "compilers", "gateways", "engines", "peers", "middleware"):
-            # Lists of peers and of builds of gateways are installed alone.
+            # Lists of peers and of builds of gateways are installed alone, so they may repeat
+            # packages of other lists.
             seen = set() if name in ("engines", "peers") else seen
             for line in (ROOT / f"tools/packages/{name}.txt").read_text().splitlines():
                 if line and not line.startswith("#"):

@@ -174,15 +174,16 @@ class Scene(unittest.TestCase):
 
 class Running(Scene):
     def test_so_many_run_at_the_same_time_and_no_more(self):
-        # Each waits until three have started. With fewer, the wait would not end; a fourth would be
-        # seen. The wait ends after a minute, also if this test is killed.
+        # Each program waits for the file `go`, which this test creates once three programs run. With
+        # fewer, the test would time out; a fourth would be counted. If this test is killed, the
+        # programs end by themselves after a minute.
         wait = "n=0; until [ -e go ] || [ $n -ge 6000 ]; do sleep 0.01; n=$((n+1)); done"
         script = f"mkdir in; mkdir here.$$; {wait}; rmdir here.$$"
         runner = self.runner([self.program("a", script)], at_once=3)
         thread = threading.Thread(target=runner.run, args=([("a", n) for n in range(1, 7)],))
         thread.start()
         end = time.monotonic() + PATIENCE_S
-        # A program can run before the runner has entered it.
+        # A program can run before it is in `runner.running`.
         while min(len(list(self.directory.glob("here.*"))), len(runner.running)) < 3:
             self.assertLess(time.monotonic(), end, "three at the same time")
         self.assertEqual(len(runner.running), 3)
@@ -299,7 +300,7 @@ class Whole(Scene):
         status, output = self.call("--rounds", "4")
         self.assertEqual((status, output.splitlines()[-1]), (0, "4 runs passed, 0 failed"))
         self.assertEqual(
-            self.call("--rounds", "4", scripts={"a": "true", "b": "true"})[0], 2, "other programs"
+            self.call("--rounds", "4", scripts={"a": "true", "b": "true"})[0], 2, "programs other than before are refused"
         )
         status, output = self.call(
             "--rounds", "2", "--anew", scripts={"a": "true", "b": "echo no; exit 3"}

@@ -235,7 +235,7 @@ TEST(LaneDetector, LinesBelowTheConfidenceAreNotReported) {
     cv::Mat road(540, 960, CV_8UC3, cv::Scalar::all(90));
     paint_marking(road, {520, 340}, {600, 391}, 230);
     const LaneLine found = LaneDetector().detect(road).right;
-    ASSERT_TRUE(found.valid) << "a single dash";
+    ASSERT_TRUE(found.valid) << "a single dash is not found";
     EXPECT_GE(found.confidence, 0.3F);
     LaneDetectorOptions options;
     options.min_confidence = 0.999;

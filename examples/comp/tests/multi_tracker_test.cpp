@@ -107,7 +107,7 @@ TEST(MosseMultiTracker, IdsStayOverALongDriveWithRareDetections) {
             }
         }
     }
-    EXPECT_EQ(ids[1].size(), 1U) << "the car ahead is one car";
+    EXPECT_EQ(ids[1].size(), 1U) << "the car ahead got another id";
 }
 
 TEST(MosseMultiTracker, NewTargetsAreTentativeUntilSeenTwice) {
@@ -295,7 +295,7 @@ TEST(MosseMultiTracker, TargetsThatLeaveTheImageEnd) {
     };
     for (int i = 0; i < 60 && (i < 5 || !tracker.tracks().empty()); ++i) {
         const float x = 850.0F + 4.0F * static_cast<float>(i);
-        ASSERT_LT(x, 1060.0F) << "still there when it was gone";
+        ASSERT_LT(x, 1060.0F) << "the track does not end when the tile has left the image";
         const DetectionSet set = one(tile_box({x, 300}), i * kFrameNs);
         tracker.update(frame_at(x), i * kFrameNs, i < 2 ? &set : nullptr);
     }

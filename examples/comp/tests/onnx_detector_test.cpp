@@ -149,8 +149,8 @@ std::string yolo_v5() { return cell_network({7, 4, {16, 16, 24, 16, 0, 0.1F, 0.9
 // cx cy w h person car; brightness is the car's score.
 std::string yolo_v8() { return cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0}}, false); }
 
-// The same with fields last, and with built-in suppression: x1 y1 x2 y2 score class, of which 1 is
-// the second name.
+// As yolo_v8(), but with the fields last. And boxes of a network with built-in suppression:
+// x1 y1 x2 y2 score class. Class 1 is the second name.
 std::string yolo_v8_transposed() { return cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0}}, true); }
 std::string yolo_suppressed() { return cell_network({6, 4, {4, 8, 28, 24, 0, 1}, true}, true); }
 

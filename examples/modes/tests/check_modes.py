@@ -126,7 +126,7 @@ def main():
                 switch_by_command(tool)
                 kill_camera_until_it_stays_down(tool)
                 tool.command("stop", "--timeout", str(PATIENCE_S))
-                assert run.wait(PATIENCE_S) == 4, "a module is down"
+                assert run.wait(PATIENCE_S) == 4, "status 4 reports that a module is down"
             finally:
                 run.kill()
                 run.wait()

@@ -38,7 +38,7 @@ TEST(Image, IsWrittenAndReadInPlace) {
     EXPECT_EQ(view.row(2)[0], 77);
     EXPECT_TRUE(view.row(3).empty());
     EXPECT_FALSE(ImageMut::from(payload, header, 4, 4, Encoding::bgr8).has_value())
-        << "it does not fit";
+        << "4 x 4 pixels are accepted in memory for 4 x 3";
 }
 
 TEST(Image, NumbersThatDoNotFitTheDataAreRefused) {

@@ -201,7 +201,7 @@ TEST(LivePayload, TheReturnsOfARadarStayInsideThePayload) {
         const RadarScan head = scan.copy_head();
         ASSERT_LE(head.header.frame().size(), sizeof head.header.frame_id);
         ASSERT_LE(scan->header.frame().size(), sizeof head.header.frame_id)
-            << "in place it is bounded too";
+            << "the frame name read in place is longer than its field";
     });
 }
 
@@ -210,7 +210,7 @@ using driveline::ConstMat;
 // A matrix view of a sample can be passed to functions that read matrices, but not be written to.
 static_assert(std::is_convertible_v<const ConstMat&, const cv::Mat&>);
 static_assert(std::is_convertible_v<const ConstMat&, cv::_InputArray>);
-static_assert(std::is_convertible_v<ConstMat, cv::_InputArray>, "as an argument, without a name");
+static_assert(std::is_convertible_v<ConstMat, cv::_InputArray>, "a temporary is refused");
 static_assert(!std::is_convertible_v<const ConstMat&, cv::Mat>);
 static_assert(!std::is_constructible_v<cv::Mat, const ConstMat&>);
 static_assert(!std::is_constructible_v<cv::Mat, ConstMat>);
@@ -218,6 +218,6 @@ static_assert(!std::is_assignable_v<cv::Mat&, const ConstMat&>);
 static_assert(!std::is_convertible_v<const ConstMat&, cv::Mat&>);
 static_assert(!std::is_convertible_v<ConstMat&, cv::_OutputArray>);
 static_assert(!std::is_convertible_v<ConstMat&, cv::_InputOutputArray>);
-static_assert(!std::is_convertible_v<ConstMat, const cv::Mat&>, "it would be gone");
+static_assert(!std::is_convertible_v<ConstMat, const cv::Mat&>, "the temporary would be gone");
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST(OpenCv, MatricesShareTheMemoryOfTheImage) {
 
         const auto sample = ImageView::from(payload).value();
         const auto seen = driveline::view(sample);
-        EXPECT_EQ(static_cast<const void*>(seen->data), memory.bytes + 128) << "nothing was copied";
+        EXPECT_EQ(static_cast<const void*>(seen->data), memory.bytes + 128) << "pixels were copied";
         EXPECT_EQ(seen->elemSize(), driveline::bytes_per_pixel(encoding));
         EXPECT_EQ(seen->elemSize1(), driveline::bytes_per_channel(encoding));
         EXPECT_EQ(seen->rows, encoding == Encoding::nv12 || encoding == Encoding::nv21 ? 6 : 4);

@@ -245,10 +245,11 @@ TEST(Points, BytesWithoutAFieldAreRefusedWithTheRemedy) {
             "member 'time' of point type 'lidar::Wide' is of a type that no field");
     const auto payload = make_cloud<PointXyz>(memory, 1);
     EXPECT_FALSE(driveline::points<lidar::Unusual>(CloudView::from(payload).value()).has_value())
-        << "nor are they read";
+        << "a cloud is read as points with bytes that have no field";
 }
 
-/// Returns a cloud with these fields. All values are zero, except x: the number of the point.
+/// Cloud with the given fields. All values are zero, except the first field, x: it is the number of
+/// the point.
 struct Made {
     struct Field {
         const char* name;

@@ -81,7 +81,7 @@ TEST(Components, PassMessagesByPointerWithTheirOriginsAndReadOtherInputs) {
     const auto run = run_graph(pipeline("text: hello, scale: 2"));
     EXPECT_EQ(run.status, 0) << run.output;
     EXPECT_EQ(run.count("initialised as lane with hello 2"), 1u) << run.output;
-    // Frame n has pixels of value n.
+    // Frame n has pixels of value n. Lane publishes n + 1000 × the value of the first pixel.
     for (int frame = 0; frame < 6; ++frame) {
         EXPECT_EQ(run.count("detections of frame " + std::to_string(frame * 1001) + " "), 1u)
             << "frame " << frame << " in\n"

@@ -140,7 +140,7 @@ concept HasRows = requires(const T& loan) {
     loan.image();
 };
 static_assert(HasRows<driveline::ImageLoan>);
-static_assert(!HasRows<driveline::Loan<Image>>, "what was not loaned as an image has no rows yet");
+static_assert(!HasRows<driveline::Loan<Image>>, "a loan without a width and height has no rows");
 
 TEST(Errors, AnImageWhoseNumbersDoNotFitItsPixelsIsNotRead) {
     test::Domain domain;
@@ -426,7 +426,7 @@ TEST(CLibrary, ResultsForOtherReleasesHaveTheKnownFields) {
     Later<dl_parameter_value> later;
     later.known.kind = DL_PARAMETER_INTEGER;
     EXPECT_EQ(dl_node_set_parameter(c.node, "n", &later.known), DL_ERROR_ARGUMENT)
-        << "it may request what would have no effect";
+        << "a field of a later release is set, and would have no effect";
     later.later = 0;
     EXPECT_EQ(dl_node_set_parameter(c.node, "n", &later.known), DL_OK) << dl_last_error();
     dl_sample_drop(&sample);

@@ -197,7 +197,7 @@ TEST(ComponentTesting, TriggersAndQosBehaveAsInAGraph) {
     EXPECT_EQ(test.missed("imu").value(), 3u);
     EXPECT_EQ(test.outputs<Imu>("imus").value().size(), 2u);
     test.feed("plan", Plan{}).value();
-    EXPECT_EQ(test.run().value(), 0u) << "this input triggers";
+    EXPECT_EQ(test.run().value(), 0u) << "an input that is no trigger called the component";
 }
 
 TEST(ComponentTesting, FailuresAreErrorsOfTheStepAndTheComponentContinues) {
@@ -227,7 +227,7 @@ TEST(ComponentTesting, ErrorsNameTheValidChoices) {
     has(failure(ComponentTest::of<Echo>({.parameters = {{"period_ms", "many"}}})), "period_ms");
     has(failure(ComponentTest::of<Echo>({.parameters = {{"text", "refused"}}})),
         "this text is refused");
-    // Before the start, not in `init`.
+    // The following values are refused before the start, not only when `init` reads them.
     has(failure(ComponentTest::of<Narrow>({.parameters = {{"skip", -1}}})), "-1 is below 0");
     has(failure(ComponentTest::of<Narrow>({.parameters = {{"seed", -1}}})), "-1 is below 0");
     has(failure(ComponentTest::of<Narrow>({.parameters = {{"level", 128}}})), "128 is above 127");
