@@ -174,9 +174,9 @@ class Scene(unittest.TestCase):
 
 class Running(Scene):
     def test_so_many_run_at_the_same_time_and_no_more(self):
-        # Each program waits for the file `go`, which this test creates once three programs run. With
-        # fewer, the test would time out; a fourth would be counted. If this test is killed, the
-        # programs end by themselves after a minute.
+        # Each program waits for the file `go`, which this test creates once three programs run.
+        # With fewer, the test would time out; a fourth would be counted. If this test is killed,
+        # the programs end by themselves after a minute.
         wait = "n=0; until [ -e go ] || [ $n -ge 6000 ]; do sleep 0.01; n=$((n+1)); done"
         script = f"mkdir in; mkdir here.$$; {wait}; rmdir here.$$"
         runner = self.runner([self.program("a", script)], at_once=3)
@@ -300,7 +300,7 @@ class Whole(Scene):
         status, output = self.call("--rounds", "4")
         self.assertEqual((status, output.splitlines()[-1]), (0, "4 runs passed, 0 failed"))
         self.assertEqual(
-            self.call("--rounds", "4", scripts={"a": "true", "b": "true"})[0], 2, "programs other than before are refused"
+            self.call("--rounds", "4", scripts={"a": "true", "b": "true"})[0], 2, "programs differ"
         )
         status, output = self.call(
             "--rounds", "2", "--anew", scripts={"a": "true", "b": "echo no; exit 3"}

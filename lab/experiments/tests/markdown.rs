@@ -76,7 +76,8 @@ fn driveline_stands_next_to_its_floor() {
         ["1.15 (1.05–1.25) ÷ floor", "1.25 (1.10–1.25) ÷ floor"],
         "{text}"
     );
-    // With too few samples for a ratio, the time itself is printed.
+    // With too few samples of the floor for a ratio of p99, Driveline's p99 is the reference of the
+    // others, printed as 1.
     let (text, _) = rendered(experiment("X", 5, cases(true)), |c, round| {
         let n = if c.role == Role::Measured { 100 } else { 40 };
         (run(c, round, &vec![10_000; n]), Observations::default())

@@ -138,7 +138,8 @@ fn chain(reach: Reach) -> ChainJob {
     }
 }
 
-/// Returns the page about W9 if the detector counted `network` as 1 or 0, and the printed Markdown.
+/// Returns the page about W9, and the printed Markdown. `network`: 1 if the detector used a neural
+/// network, 0 if it was a plain one.
 fn chain_reports(network: u64) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
     let observed = |communication: u64| {

@@ -110,7 +110,7 @@ fn mistakes(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<Str
             "pattern" => {
                 assert_eq!(
                     says, "^[0-9]+([.][0-9]+)? *(B|kB|MB|GB|KiB|MiB|GiB)?$",
-                    "the only one that this knows"
+                    "the only pattern that this test knows"
                 );
                 found.extend(
                     value

@@ -163,7 +163,8 @@ const PROBE: &str = r#"(async () => {
     return e ? e.textContent : "";
   };
   rendered.cut_across = cut.filter(wider).map(above);
-  // A shade stays at the edge while its cover scrolls with the content.
+  // A cut table must have two backgrounds: a shade that stays at its edge (`scroll`), and a cover
+  // over the shade that scrolls away with the content (`local`).
   const attachment = (e) => getComputedStyle(e).backgroundAttachment;
   const unseen = (e) => !["local", "scroll"].every((a) => attachment(e).includes(a));
   rendered.cut_unseen = cut.filter(unseen).length;

@@ -91,12 +91,12 @@ fn a_workload_is_measured_on_the_peers_that_announce_it() {
     let e = planned(&[], Peer { state: none, ..ros1("") });
     assert_eq!(left(&e, "ros1"), [("not installed: make peers".to_owned(), Vec::new())]);
     assert_eq!((of(&e, "driveline").len(), of(&e, "ros1/tcp").len()), (6, 0));
-    // Without Driveline, and with variants that do not carry it.
+    // Without Driveline. ROS 1's variant `udp` does not run the workload.
     let e = planned(&["ros1"], ros1(""));
     assert_eq!((of(&e, "driveline").len(), of(&e, "ros1/tcp").len()), (0, 3));
     assert!(e.cases.iter().all(|c| c.comparisons.is_empty()));
     assert_eq!(left(&e, "ros1/udp")[0].0, "does not run the workload fusion");
-    // No selected system runs it.
+    // No selected system but Driveline runs the workload.
     let e = planned(&["driveline", "zenoh"], ros1(""));
     assert!(left(&e, "other middleware")[0].0.contains("is a graph of Driveline"));
 }
@@ -287,8 +287,8 @@ fn all_topologies_have_the_same_figure() {
     assert!(
         links.iter().any(|c| c.links[0].subscribers > 1) && links.iter().any(|c| c.links.len() > 1)
     );
-    // The figure of T3 is from publishing to the callbacks of all subscriptions. Neither it nor
-    // that of links includes filling.
+    // The figure of T3 is from publishing to the callbacks of all subscriptions. Like the figure of
+    // links, it excludes filling.
     assert!(
         links
             .iter()
@@ -350,7 +350,7 @@ fn systems_that_may_tear_are_checked_for_torn_reads() {
         }
         assert!(
             extent == Extent::Quick || who.iter().any(|w| w == "zenoh/shm"),
-            "all of them, where there is time: {who:?}"
+            "zenoh/shm is checked except in --quick: {who:?}"
         );
     }
 }
@@ -432,7 +432,9 @@ const BARE_DDS: Option<&str> = Some("bare DDS, without rclcpp");
 /// The published protocol polls for new samples, the implementation here waits on a futex.
 const BLOCKS: Option<&str> = Some("blocks here, polls there");
 
-/// Driveline is a counterpart as the denominator of a ratio, or with a workload of the same shape.
+/// Driveline is a counterpart of two kinds of published systems: of a paper's own system, by whose
+/// figures the report divides the paper's other figures (SIM, FastCycle), and of systems that run a
+/// workload of the same shape.
 #[rustfmt::skip]
 const PAIRINGS: &[Pairing] = &[
     // Cyber RT and rclcpp are not installed.

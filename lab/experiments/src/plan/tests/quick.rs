@@ -96,7 +96,7 @@ fn every_quick_cell_that_compares_has_driveline_and_two_or_three_others() {
     // Where there is no Podman, there are no cells in containers.
     let no_containers = driveline_bench::deployment::containers_refused().is_some();
     let few = FEW.iter().filter(|(id, ..)| *id != "B1C" || !no_containers);
-    assert_eq!(used, few.collect(), "an exception that is none");
+    assert_eq!(used, few.collect(), "each entry of FEW must be needed");
 }
 
 #[test]
