@@ -9,7 +9,7 @@ use driveline_bench::stats::{Interval, Percentiles, Rank};
 /// Measure of a case, in a column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// Only of streams.
+    /// Only streams are compared by it.
     Goodput,
     P50,
     P95,
