@@ -261,6 +261,22 @@ impl Publication {
         self.sequence().saturating_add(self.passed_by.load(Relaxed))
     }
 
+    /// Notes the time of a sample for deadline, liveliness and the longest interval.
+    #[inline]
+    pub(crate) fn note_published(&self, publish_time: MonotonicNs) {
+        let (segment, now) = (&self.segment, publish_time.0);
+        segment.heartbeat().store(now, Relaxed);
+        if let Some(deadline) = &self.deadline {
+            deadline.published(publish_time);
+        }
+        let last = self.last_publish_ns.load(Relaxed);
+        self.last_publish_ns.store(now, Relaxed);
+        let interval = now.saturating_sub(last);
+        if last != 0 && interval > segment.max_interval().load(Relaxed) {
+            segment.max_interval().store(interval, Relaxed);
+        }
+    }
+
     /// Returns the number of written samples.
     pub(crate) fn sequence(&self) -> u64 {
         reader::newest(&self.segment).0
@@ -317,18 +333,7 @@ pub(crate) struct GroupWakers<'a> {
 impl protocol::writer::Wakers<Arc<PubMatch>> for GroupWakers<'_> {
     #[inline]
     fn announced(&mut self) {
-        let (publication, now) = (self.publication, self.publish_time.0);
-        let segment = &publication.segment;
-        segment.heartbeat().store(now, Relaxed);
-        if let Some(deadline) = &publication.deadline {
-            deadline.published(self.publish_time);
-        }
-        let last = publication.last_publish_ns.load(Relaxed);
-        publication.last_publish_ns.store(now, Relaxed);
-        let interval = now.saturating_sub(last);
-        if last != 0 && interval > segment.max_interval().load(Relaxed) {
-            segment.max_interval().store(interval, Relaxed);
-        }
+        self.publication.note_published(self.publish_time);
     }
 
     fn wake(&mut self, m: &Arc<PubMatch>, sequence: u64) {

@@ -344,11 +344,7 @@ impl Publisher {
         if self.shared.segment.map.is_here() {
             // Relaxed: only a figure for people.
             add(&self.shared.passed_by, 1);
-            if let Some(deadline) = &self.shared.deadline {
-                deadline.published(publish_time);
-            }
-            self.shared.last_publish_ns.store(publish_time.0, Relaxed);
-            self.shared.segment.heartbeat().store(publish_time.0, Relaxed);
+            self.shared.note_published(publish_time);
         }
     }
 

@@ -454,8 +454,8 @@ impl RawSubscription {
         }
     }
 
-    /// From now on, samples count as before. `kept`: the last sample taken while inactive is
-    /// delivered after all.
+    /// From now on, samples count as before. `kept`: a sample that was taken in this time of
+    /// inactivity is delivered after all.
     pub(crate) fn set_active(&mut self, kept: bool) {
         let taken = self.counts.taken(&self.own());
         self.inactive.end(taken);

@@ -123,7 +123,8 @@ pub struct ServiceStats {
     pub requests: u64,
     /// Responses published.
     pub answered: u64,
-    /// Requests refused by the callback, dropped unanswered, or whose callback panicked.
+    /// Requests refused by the callback or dropped unanswered, and those whose callback panicked or
+    /// whose response could not be published.
     pub refused: u64,
     /// Requests refused for lack of room: too many clients, more calls in flight than agreed, or no
     /// memory. Without memory even for a refusal, or beyond 513 clients, the client gets no answer.

@@ -154,6 +154,7 @@ impl RawResponder {
                 Ok(())
             }
             Err(error) => {
+                count(&self.clients.counters.refused);
                 self.clients.tally.ended(Fate::Refused, 1);
                 self.send_outcome(Outcome::Unanswered, &error.to_string());
                 Err(error)

@@ -30,6 +30,8 @@ pub(crate) struct InputPort {
     pub(crate) limited: bool,
     /// Newest sample of a transient-local topic, kept while the component is inactive.
     kept: Option<RawSample>,
+    /// `kept` is counted as inactive.
+    kept_counts_as_inactive: bool,
 }
 
 impl InputPort {
@@ -43,6 +45,7 @@ impl InputPort {
             stall: StallWatch::default(),
             limited: false,
             kept: None,
+            kept_counts_as_inactive: false,
         }
     }
 
@@ -91,8 +94,10 @@ impl InputPort {
     /// as it may.
     pub(crate) fn discard(&mut self) -> bool {
         self.stall.nothing_unread();
-        if self.subscription.is_transient_local() {
-            self.kept = self.newest.take().or(self.kept.take());
+        if self.subscription.is_transient_local()
+            && let Some(newest) = self.newest.take()
+        {
+            (self.kept, self.kept_counts_as_inactive) = (Some(newest), false);
         }
         (self.newest, self.unseen) = (None, false);
         let room = loop {
@@ -101,7 +106,7 @@ impl InputPort {
             }
             match self.subscription.next_sample(Order::Newest) {
                 Ok(Some(sample)) if self.subscription.is_transient_local() => {
-                    self.kept = Some(sample);
+                    (self.kept, self.kept_counts_as_inactive) = (Some(sample), true);
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break true,
@@ -117,7 +122,8 @@ impl InputPort {
 
     /// Resumes the input of an active component.
     pub(crate) fn resume(&mut self) {
-        self.subscription.set_active(self.kept.is_some());
+        let counted = self.kept.is_some() && std::mem::take(&mut self.kept_counts_as_inactive);
+        self.subscription.set_active(counted);
     }
 
     fn keep(&mut self, sample: RawSample) {

@@ -208,20 +208,26 @@ fn outcomes_carry_the_number_and_the_error() {
 
 #[test]
 fn a_component_that_becomes_active_gets_the_newest_sample_of_a_transient_local_topic() {
-    let c = Component::new(1, GroupKind::MutuallyExclusive);
-    let qos = Qos { durability: Durability::TransientLocal, ..depth(1) };
-    let o = crate::PublisherOptions { qos: qos.clone(), ..Default::default() };
-    let mut map = c.rig.node.bytes_publisher("map", "raw", o).unwrap();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let sink = seen.clone();
-    let handle = c.callback(Trigger::any(), vec![c.subscription("map", qos)], move |i| {
-        lock(&sink).push(i.sample(0).unwrap().payload().unwrap()[0]);
-    });
-    publish(&c, &mut map, 1..4);
-    c.set(true);
-    assert_eq!(*lock(&seen), [3]);
-    let s = stats(&handle);
-    assert_eq!((s.received, s.missed, s.inactive), (1, 0, 2));
+    for trigger in [Trigger::any(), Trigger::AllLatest { on: 0, max_age: None }] {
+        let c = Component::new(1, GroupKind::MutuallyExclusive);
+        let qos = Qos { durability: Durability::TransientLocal, ..depth(1) };
+        let o = crate::PublisherOptions { qos: qos.clone(), ..Default::default() };
+        let mut map = c.rig.node.bytes_publisher("map", "raw", o).unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = seen.clone();
+        let handle = c.callback(trigger, vec![c.subscription("map", qos)], move |i| {
+            lock(&sink).push(i.sample(0).unwrap().payload().unwrap()[0]);
+        });
+        publish(&c, &mut map, 1..4);
+        c.set(true);
+        assert_eq!(*lock(&seen), [3]);
+        let s = stats(&handle);
+        assert_eq!((s.received, s.missed, s.inactive), (1, 0, 2));
+        c.set(false);
+        c.set(true);
+        let s = stats(&handle);
+        assert_eq!((s.received, s.missed, s.inactive), (1, 0, 2), "the kept sample counts once");
+    }
 }
 
 #[test]
