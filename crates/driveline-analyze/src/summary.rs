@@ -540,15 +540,15 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     }
     if run.accounts.lost() > 0 {
         notes.push(format!(
-            "{} callbacks are missing from all figures: they came faster than they could be \
-             recorded.",
+            "{} callbacks are missing from all figures: the launcher read their records too \
+             slowly, or was suspended.",
             run.accounts.lost()
         ));
     }
     if run.accounts.lost_others() > 0 {
         notes.push(format!(
-            "{} other records of modules are missing: they came faster than they could be \
-             recorded. Counts and failures may be incomplete.",
+            "{} other records of modules are missing: the launcher read them too slowly, or was \
+             suspended. Counts and failures may be incomplete.",
             run.accounts.lost_others()
         ));
     }

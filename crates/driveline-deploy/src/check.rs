@@ -6,7 +6,7 @@ use crate::engine::{Engine, ImageFacts};
 use crate::image::needed;
 use crate::plan::{Mode, Plan};
 use driveline::Reach;
-use driveline_graph::model::Access;
+use driveline_graph::model::{Access, OnLauncherLost};
 use driveline_graph::{Cpus, Diagnostic, ResolvedGraph, ResolvedModule};
 use driveline_shm::reserved_bytes;
 use std::collections::BTreeMap;
@@ -47,6 +47,7 @@ pub fn check(graph: &ResolvedGraph, plan: &Plan, engine: &Engine) -> Vec<Diagnos
     if plan.mode == Mode::One {
         found.extend(several_images(graph));
     }
+    found.extend(ends_with_the_launcher(graph));
     found
 }
 
@@ -228,6 +229,19 @@ fn missing_files(module: &ResolvedModule) -> Vec<Diagnostic> {
     mounts.chain(d.devices.iter().enumerate().filter_map(device)).collect()
 }
 
+/// Warns about a mode for the loss of the launcher, which modules in containers do not enter.
+fn ends_with_the_launcher(graph: &ResolvedGraph) -> Option<Diagnostic> {
+    let OnLauncherLost::Mode(mode) = &graph.on_launcher_lost else { return None };
+    let message = format!(
+        "`on_launcher_lost: {{ mode: {mode} }}` has no effect in containers: modules in containers \
+         end when their launcher is gone"
+    );
+    Some(
+        Diagnostic::warning(message)
+            .help("run the graph without `--deploy` where it must continue without its launcher"),
+    )
+}
+
 fn several_images(graph: &ResolvedGraph) -> Option<Diagnostic> {
     let first = graph.modules.first()?;
     let other = graph.modules.iter().find(|m| m.deployment.image != first.deployment.image)?;
@@ -246,7 +260,7 @@ mod tests {
     use super::*;
     use crate::EngineKind;
     use driveline_graph::descriptor::{ComponentClass, Port};
-    use driveline_graph::{LoadOptions, load};
+    use driveline_graph::{LoadOptions, Severity, load};
     use driveline_types::Schema;
     use std::time::Duration;
 
@@ -339,6 +353,16 @@ mod tests {
         let found = text(&own_domain(&g.modules[0]).unwrap());
         assert!(found.contains("`m` sets DRIVELINE_DOMAIN_DIR") && found.contains("remove it"));
         assert!(own_domain(&graph("").0.modules[0]).is_none());
+    }
+
+    #[test]
+    fn a_mode_for_the_loss_of_the_launcher_is_named_as_without_effect() {
+        let (mut g, _dir) = graph("");
+        assert!(ends_with_the_launcher(&g).is_none());
+        g.on_launcher_lost = OnLauncherLost::Mode("safe_stop".into());
+        let found = ends_with_the_launcher(&g).unwrap();
+        assert_eq!(found.severity, Severity::Warning);
+        assert!(text(&found).contains("`on_launcher_lost: { mode: safe_stop }` has no effect"));
     }
 
     #[test]

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Default time after which a running call is reported as hanging.
 pub const HANG: Duration = Duration::from_secs(3);
 
+/// Smallest memory limit of a module, in bytes; less is a number whose unit was forgotten.
+const SMALLEST_MEMORY: u64 = 1 << 20;
+
 pub(super) fn watch(spec: &ModuleSpec) -> ResolvedWatch {
     let declared = spec.hang_ms.is_some() || spec.on_hang.is_some();
     let time = spec.hang_ms.and_then(Milliseconds::duration).unwrap_or(HANG);
@@ -94,17 +97,24 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
         };
         for (path, reaction) in reactions(spec) {
             if let Some((message, help)) = unknown_mode(reaction, modes) {
-                report(&path, message, help);
+                report(&[&path[..], &["mode"]].concat(), message, help);
             }
         }
         for (path, (message, help)) in refused {
-            report(&path, message, help);
+            report(&[&path[..], &["mode"]].concat(), message, help);
         }
         if spec.on_limit.is_some() && spec.limits == LimitsSpec::default() {
             report(
                 &["on_limit"],
                 format!("`{module}` has a reaction and no `limits` that could be exceeded"),
                 "add `limits: {memory: …}`, or remove `on_limit`".into(),
+            );
+        }
+        if let Some(memory) = spec.limits.memory.filter(|m| m.0 < SMALLEST_MEMORY) {
+            report(
+                &["limits", "memory"],
+                format!("the limit is {} bytes, and every process needs more", memory.0),
+                format!("write its unit, such as `{} MiB`", memory.0),
             );
         }
         for (name, c) in &spec.components {
@@ -163,7 +173,7 @@ pub(super) fn on_launcher_lost(files: &mut Files, modes: &[String]) -> OnLaunche
     if let OnLauncherLost::Mode(name) = &lost
         && let Some((message, help)) = unknown_mode(&Reaction::Mode(name.clone()), modes)
     {
-        let place = files.place(document, &["on_launcher_lost"], Part::Value);
+        let place = files.place(document, &["on_launcher_lost", "mode"], Part::Value);
         files.error(
             Diagnostic::error(message).at(place).help(help.replace("event`, `restart` or `", "")),
         );

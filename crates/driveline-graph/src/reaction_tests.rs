@@ -70,6 +70,7 @@ fn keys_that_cannot_work_are_named() {
         ("    on_hang: explode\n", "camera/image", "", "explode"),
         ("    on_hang: {mood: x}\n", "camera/image", "", "mood"),
         ("    limits: {memory: 0}\n", "camera/image", "", "memory"),
+        ("    limits: {memory: 50}\n", "camera/image", "", "such as `50 MiB`"),
         ("    limits: {cpus: 1}\n", "camera/image", "", "cpus"),
     ] {
         let shown = with("", sensing, output, lane).diagnostics.render(Colour::No);

@@ -35,7 +35,7 @@ pub(super) fn check(
         for (key, others) in
             [("depends_on", &spec.depends_on), ("restart_with", &spec.restart_with)]
         {
-            for other in others {
+            for (i, other) in others.iter().enumerate() {
                 let (message, help) = if other == name {
                     (
                         format!("the module `{name}` names itself"),
@@ -47,7 +47,8 @@ pub(super) fn check(
                     let names = specs.iter().map(|(n, ..)| n.as_str()).filter(|n| n != name);
                     (format!("there is no module `{other}`"), suggest(other, "modules", names))
                 };
-                let place = files.place(*document, &["modules", name, key], Part::Value);
+                let path = ["modules", name, key, &i.to_string()];
+                let place = files.place(*document, &path, Part::Value);
                 files.error(Diagnostic::error(message).at(place).help(help));
             }
         }

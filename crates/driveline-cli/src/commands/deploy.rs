@@ -44,7 +44,7 @@ pub(crate) fn deploy(command: &Deployment, screen: &Screen) -> u8 {
     })
 }
 
-/// Returns the errors that prevent a deployment on this machine.
+/// Returns the errors that prevent a deployment on this machine, and warnings about it.
 pub(super) fn mistakes(
     graph: &ResolvedGraph,
     deploy: Deploy,

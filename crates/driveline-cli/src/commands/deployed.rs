@@ -54,7 +54,7 @@ impl Deployed {
         let plan = Plan::new(graph, mode(wanted), &arguments.set, ENDS_WITHIN);
         let mut mistakes = Diagnostics::default();
         check::check(graph, &plan, &engine).into_iter().for_each(|d| mistakes.push(d));
-        if mistakes.errors() > 0 {
+        if !mistakes.is_empty() {
             if screen.json {
                 screen.print_json_line(&json!({
                     "kind": "diagnostics",
@@ -63,6 +63,8 @@ impl Deployed {
             } else {
                 screen.print_error(&mistakes.render(screen.errors()));
             }
+        }
+        if mistakes.errors() > 0 {
             return Ok(Prepared::Mistakes);
         }
         let images = images(&engine, &plan, host)?;

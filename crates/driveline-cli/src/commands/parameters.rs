@@ -197,11 +197,12 @@ fn load(found: &Found, file: &std::path::Path, screen: &Screen) -> u8 {
         Ok(all) => all.parameters,
         Err(text) => return told(found, Err(text), screen),
     };
-    let mut failed = false;
+    let (mut failed, mut unchanged) = (false, 0);
     for (component, name, value) in wanted {
         let json = serde_json::to_value(&value).unwrap_or_default();
         let known = all.iter().find(|p| p.component == component && p.name == name);
         if known.is_some_and(|p| p.value == json) {
+            unchanged += 1;
             continue;
         }
         // Text is quoted, so that it stays text.
@@ -214,6 +215,9 @@ fn load(found: &Found, file: &std::path::Path, screen: &Screen) -> u8 {
                 screen.error(cut(&error, LINE));
             }
         }
+    }
+    if unchanged > 0 {
+        screen.print(&format!("{unchanged} had the value of the file already\n"));
     }
     if failed { exit::FAILED } else { exit::DONE }
 }

@@ -304,13 +304,14 @@ impl Observed {
             if matches!(state, ComponentState::Active | ComponentState::Finished) {
                 (end, from) = seen.map_or((EndState::Waiting, None), |port| port.state(now, rate));
             }
+            let in_use = seen.filter(|_| end != EndState::Off);
             TopicEnd {
                 port: port.to_owned(),
                 topic,
                 state: end,
                 since_ms: ms(now, from.unwrap_or(since)),
                 samples: seen.map_or(0, Port::samples),
-                rate_hz: seen.map_or(0.0, |port| port.rate(now)),
+                rate_hz: in_use.map_or(0.0, |port| port.rate(now)),
                 min_hz: rate.and_then(|r| r.min),
                 max_hz: rate.and_then(|r| r.max),
                 missed: seen.map_or(0, |port| port.missed),

@@ -129,6 +129,8 @@ fn states_follow_process_mode_and_end() {
     let down = w.observed.health(&w.module, process, w.began + 3 * S, |_| None);
     assert_eq!(state(&down), (ComponentState::Down, EndState::Off));
     assert_eq!(down.components[0].since_ms, 2000);
+    let just_down = w.observed.health(&w.module, process, w.began + 2 * S, |_| None);
+    assert_eq!(just_down.components[0].outputs[0].rate_hz, 0.0);
     let starting = Observed::default().health(
         &w.module,
         ProcessNow { alive: true, ..process },
