@@ -655,6 +655,17 @@ impl<'a> Resolver<'a> {
                 qos: qos.clone(),
                 place: Some(place),
             });
+            if detail.is_some_and(|d| d.on_deadline.is_some()) && qos.deadline_ms.is_none() {
+                let place = self.place(at, &["inputs", &port, "on_deadline"], Part::Key);
+                self.error(
+                    format!("`{port}` has a reaction and no deadline that could be missed"),
+                    place,
+                    Some(format!(
+                        "add `qos: {{ deadline_ms: … }}` to the topic `{topic}`, or remove \
+                         `on_deadline`"
+                    )),
+                );
+            }
             let on_deadline = reaction::on_deadline(module, connection);
             inputs.push(ResolvedInput { port, topic, schema, qos, max_held, on_deadline });
         }

@@ -175,6 +175,30 @@ fn a_component_that_hangs_is_killed_and_the_fallback_is_entered() {
 }
 
 #[test]
+fn a_suspended_module_does_not_enter_a_mode_that_the_run_has_left() {
+    let modes = MODES
+        .replace(
+            "active: [planner], enter_within_ms: 60000",
+            "active: [planner], enter_within_ms: 500",
+        )
+        .replace(", entry: {ready: [sensing], rates: {a: 1}, ages: {a: 10000}}", "");
+    let text = graph(["", "", ""], "environment: {}", &modes);
+    let (seen, _) = while_running(&text, |tool| {
+        settled(tool, "manual");
+        tool.signal("planning", Signal::STOP);
+        tool.until(Verb::Status, |run| process(run, "planning").suspended);
+        tool.ask(Ask::mode("autonomous")).unwrap();
+        tool.until(Verb::Mode, |run| mode(run).current.as_deref() == Some("safe_stop"));
+        tool.signal("planning", Signal::CONT);
+        settled(tool, "safe_stop");
+        tool.ask(Ask::mode("autonomous")).unwrap();
+        settled(tool, "autonomous");
+    });
+    let activations = transitions(&seen).iter().filter(|t| **t == ("planner", true)).count();
+    assert_eq!(activations, 1, "only for the second request: {:?}", transitions(&seen));
+}
+
+#[test]
 fn a_component_that_fails_to_become_active_leads_to_the_fallback() {
     let text = graph(["", "fail_activate: 1", ""], "environment: {}", MODES);
     let (seen, _) = while_running(&text, |tool| {

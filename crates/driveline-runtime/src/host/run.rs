@@ -10,7 +10,7 @@ use super::pulse::{AccountSocket, Observed, Pulse};
 use super::real_time::RealTime;
 use super::watch::{Subject, Watch};
 use super::without_launcher;
-use super::words::{ModeWord, Word, Words};
+use super::words::{ModeWord, Word, Words, drop_replaced};
 use crate::account::{
     Call, CallPlace, ComponentWork, FORMAT, Record, WRITE_WITHIN, Writer, build_id, graph_digest,
 };
@@ -28,6 +28,7 @@ use driveline_graph::{
 use driveline_shm::WaitBackend;
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::RecvFlags;
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -435,6 +436,8 @@ fn take_stdin() -> std::io::Result<UnixStream> {
     Ok(UnixStream::from(owned))
 }
 
+/// Maximum number of further reads for the words of one turn.
+const READS: usize = 64;
 /// Time between two checks of the remaining work.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -720,6 +723,23 @@ impl Running<'_> {
         self.words.feed(&bytes[..read]).contains(&Word::Drain)
     }
 
+    /// Returns the words in `bytes` and in what else has arrived. A process that was suspended then
+    /// obeys the newest of several requests for a component, and does not enter a mode that the run
+    /// has left meanwhile.
+    fn words_from(&mut self, bytes: &[u8]) -> Vec<Word> {
+        let mut words = self.words.feed(bytes);
+        let mut more = [0u8; 4096];
+        for _ in 0..READS {
+            let Some(socket) = self.socket else { break };
+            match rustix::net::recv(socket, &mut more, RecvFlags::DONTWAIT) {
+                Ok((_, n)) if n > 0 => words.extend(self.words.feed(&more[..n])),
+                _ => break,
+            }
+        }
+        drop_replaced(&mut words);
+        words
+    }
+
     fn wait(&mut self, timeout: Option<Duration>) -> Result<Woken, HostError> {
         let mut fds = vec![
             PollFd::new(self.word, PollFlags::IN),
@@ -745,7 +765,7 @@ impl Running<'_> {
         }
         if let Some(mut socket) = self.socket.filter(|_| ready.get(2) == Some(&true)) {
             return match socket.read(&mut bytes) {
-                Ok(n) if n > 0 => Ok(Woken::Words(self.words.feed(&bytes[..n]))),
+                Ok(n) if n > 0 => Ok(Woken::Words(self.words_from(&bytes[..n]))),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
                 // The parent process is gone.
                 _ => Ok(Woken::Lost),

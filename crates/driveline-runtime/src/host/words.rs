@@ -4,7 +4,7 @@
 
 use driveline::ParameterValue;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest line; a longer one is ignored.
 const MAX_LINE: usize = 1024 * 1024;
@@ -145,6 +145,17 @@ fn word(line: &[u8]) -> Option<Word> {
     }
 }
 
+/// Removes components from words about modes if a later word names the same component.
+pub(super) fn drop_replaced(words: &mut [Word]) {
+    let mut named: BTreeSet<String> = BTreeSet::new();
+    for word in words.iter_mut().rev() {
+        let Word::Mode(word) = word else { continue };
+        word.activate.retain(|component| !named.contains(component));
+        word.deactivate.retain(|component| !named.contains(component));
+        named.extend(word.activate.iter().chain(&word.deactivate).cloned());
+    }
+}
+
 /// Splits received bytes into lines. A line of a later release is ignored.
 #[derive(Debug, Default)]
 pub(super) struct Words {
@@ -198,6 +209,19 @@ mod tests {
             let all: Vec<_> = text.chunks(size).flat_map(|piece| words.feed(piece)).collect();
             assert_eq!(all, expected, "pieces of {size}");
         }
+    }
+
+    #[test]
+    fn only_the_newest_state_of_a_component_remains() {
+        let word = |switch, activate: &[&str], deactivate: &[&str]| {
+            let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect();
+            let (activate, deactivate) = (names(activate), names(deactivate));
+            Word::Mode(ModeWord { switch, activate, deactivate, ..ModeWord::default() })
+        };
+        let mut words =
+            [word(1, &["planner", "lane"], &[]), Word::Go, word(2, &["brake"], &["planner"])];
+        drop_replaced(&mut words);
+        assert_eq!(words, [word(1, &["lane"], &[]), Word::Go, word(2, &["brake"], &["planner"])]);
     }
 
     #[test]

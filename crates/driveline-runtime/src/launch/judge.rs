@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Time after which a finding of the same kind is reported again, with the count since.
 pub(super) const AGAIN: Duration = Duration::from_secs(10);
+/// A finding after a longer time without one of its kind begins a new fault.
+const QUIET: Duration = Duration::from_secs(3);
 /// Minimum time over which a rate is measured.
 const WINDOW: Duration = Duration::from_secs(1);
 /// Minimum length of the same window in samples at the declared rate: below 20 Hz, the window is
@@ -117,34 +119,76 @@ pub(super) struct Finding {
     pub(super) reaction: Reaction,
 }
 
-/// Conditions that keep a process from being judged.
+/// What else decides on findings and reactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Conditions {
+pub(super) struct Conditions<'a> {
     /// It is suspended by SIGSTOP or a debugger.
     pub(super) suspended: bool,
     /// True if sources may have finished: rates are not judged.
     pub(super) ending: bool,
+    /// The mode of the run, or the mode that is being entered.
+    pub(super) mode: Option<&'a str>,
+    /// Time when the run's mode was entered.
+    pub(super) mode_since: Duration,
 }
 
-/// Time and amount of the last report.
+/// Reports and reactions of one counter of findings.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastReport {
+    /// Time and count of the last report.
     at: Option<Duration>,
     count: u64,
+    /// Count at the last check, and the time when it last grew.
+    seen: u64,
+    grew_at: Option<Duration>,
+    /// Time of the last reaction that is a mode, and the time when the mode before it was entered.
+    reacted: Option<(Duration, Duration)>,
 }
 
 impl LastReport {
-    /// Returns the increase of a counter, if a report is due now.
-    fn due(&mut self, now: Duration, count: u64) -> Option<u64> {
+    /// Returns the increase of a counter and the reaction to it, if a report is due now.
+    ///
+    /// Reports are at least [`AGAIN`] apart. Only a mode is requested earlier, if the run is in
+    /// another mode and the counter has just grown: when a new fault begins, and when the run's
+    /// mode was changed since the last request. A fault that is over causes no reaction.
+    fn due(
+        &mut self,
+        now: Duration,
+        count: u64,
+        reaction: &Reaction,
+        on: Conditions<'_>,
+    ) -> Option<(u64, Reaction)> {
         // The count can fall: a call that runs too long counts while it runs. At its end its module
         // decides whether it was too long.
-        self.count = self.count.min(count);
-        let new = count.checked_sub(self.count).filter(|new| *new > 0)?;
-        if self.at.is_some_and(|at| now.saturating_sub(at) < AGAIN) {
+        (self.count, self.seen) = (self.count.min(count), self.seen.min(count));
+        let for_long = |at: Duration, time: Duration| now.saturating_sub(at) >= time;
+        let grown = count > self.seen;
+        let begins = grown && self.grew_at.is_none_or(|at| for_long(at, QUIET));
+        if grown {
+            (self.seen, self.grew_at) = (count, Some(now));
+        }
+        let report = self.at.is_none_or(|at| for_long(at, AGAIN));
+        let reaction = match reaction {
+            Reaction::Mode(mode) => {
+                let request = grown
+                    && on.mode != Some(mode)
+                    && (begins
+                        || self.reacted.is_none_or(|(at, since)| {
+                            since != on.mode_since || for_long(at, AGAIN)
+                        }));
+                if request {
+                    self.reacted = Some((now, on.mode_since));
+                }
+                if request { reaction.clone() } else { Reaction::Event }
+            }
+            _ => reaction.clone(),
+        };
+        let new = count - self.count;
+        if new == 0 || !report && !matches!(reaction, Reaction::Mode(_)) {
             return None;
         }
         (self.at, self.count) = (Some(now), count);
-        Some(new)
+        Some((new, reaction))
     }
 }
 
@@ -205,7 +249,12 @@ impl<'a> Judge<'a> {
     }
 
     /// Judges the heartbeat words that were read at `now`.
-    pub(super) fn look(&mut self, now: Duration, seen: &Snapshot, on: Conditions) -> Vec<Finding> {
+    pub(super) fn look(
+        &mut self,
+        now: Duration,
+        seen: &Snapshot,
+        on: Conditions<'_>,
+    ) -> Vec<Finding> {
         let worked = self.worked(now, seen.beat, on.suspended);
         let mut found = Vec::new();
         for ((spec, words), state) in
@@ -230,21 +279,23 @@ impl<'a> Judge<'a> {
                 let count = words.overruns + running;
                 let worst = Duration::from_nanos(words.worst_ns);
                 let worst = if running == 1 { worst.max(call.lasts) } else { worst };
-                if let Some(count) = state.overruns.due(now, count) {
-                    let (component, budget_time) = (component.clone(), budget.time);
-                    let what = What::Overrun { component, count, worst, budget: budget_time };
-                    found.push(Finding { what, reaction: budget.reaction.clone() });
+                if let Some((count, reaction)) =
+                    state.overruns.due(now, count, &budget.reaction, on)
+                {
+                    let (component, budget) = (component.clone(), budget.time);
+                    let what = What::Overrun { component, count, worst, budget };
+                    found.push(Finding { what, reaction });
                 }
             }
             for ((input, total), report) in
                 spec.inputs.iter().zip(&words.inputs).zip(&mut state.deadlines)
             {
                 let Some(reaction) = &input.on_deadline else { continue };
-                if let Some(missed) = report.due(now, *total) {
+                if let Some((missed, reaction)) = report.due(now, *total, reaction, on) {
                     let (input, topic) = (input.port.clone(), input.topic.to_string());
                     let what =
                         What::Deadline { component: component.clone(), input, topic, missed };
-                    found.push(Finding { what, reaction: reaction.clone() });
+                    found.push(Finding { what, reaction });
                 }
             }
             let judged = worked.filter(|_| !on.ending && !state.inactive);
@@ -253,12 +304,12 @@ impl<'a> Judge<'a> {
             {
                 let Some(rate) = &output.rate else { continue };
                 let beat = judged.map(|_| seen.beat);
-                if let Some(hz) = state.look(now, beat, *total, rate) {
+                if let Some((hz, reaction)) = state.look(now, beat, *total, rate, on) {
                     let (output, topic) = (output.port.clone(), output.topic.to_string());
                     let component = component.clone();
                     let (min, max) = (rate.min, rate.max);
                     let what = What::Rate { component, output, topic, hz, min, max };
-                    found.push(Finding { what, reaction: rate.reaction.clone() });
+                    found.push(Finding { what, reaction });
                 }
             }
         }
@@ -304,7 +355,7 @@ impl CallState {
 }
 
 impl RateState {
-    /// Returns the rate, if it is out of range and a report is due. `total` was counted at `beat`,
+    /// Returns the rate and the reaction, if it is out of range and a report is due. `total` was counted at `beat`,
     /// on the module's clock; without a beat, a new window begins.
     fn look(
         &mut self,
@@ -312,7 +363,8 @@ impl RateState {
         beat: Option<u64>,
         total: u64,
         rate: &ResolvedRate,
-    ) -> Option<f64> {
+        on: Conditions<'_>,
+    ) -> Option<(f64, Reaction)> {
         let Some(beat) = beat else {
             self.window = None;
             return None;
@@ -334,7 +386,8 @@ impl RateState {
         let low = rate.min.is_some_and(|min| samples + 1.0 < min * seconds);
         let high = rate.max.is_some_and(|max| samples - 1.0 > max * seconds);
         self.bad += u64::from(low || high);
-        self.report.due(now, self.bad).map(|_| samples / seconds)
+        let (_, reaction) = self.report.due(now, self.bad, &rate.reaction, on)?;
+        Some((samples / seconds, reaction))
     }
 }
 

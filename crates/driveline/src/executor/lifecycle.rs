@@ -13,15 +13,10 @@ use crate::executor::Invocation;
 use crate::raw::RawPublisher;
 use driveline_shm::{DeadlineMeter, Kicker};
 use driveline_types::MonotonicNs;
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
-
-/// Maximum number of waiting requests. When more come, the oldest is dropped: a later request
-/// replaces it.
-const REQUESTS: usize = 64;
 
 /// A request that a component changes its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +67,7 @@ struct Shared {
     running: AtomicUsize,
     /// A request waits.
     due: AtomicBool,
-    waiting: Mutex<VecDeque<StateRequest>>,
+    waiting: Mutex<Option<StateRequest>>,
     followers: Mutex<Followers>,
     kicker: OnceLock<Kicker>,
 }
@@ -116,15 +111,12 @@ impl Lifecycle {
         self.shared.active.load(Ordering::Acquire)
     }
 
-    /// Requests a change of the component's state, to be made after the running call and earlier
-    /// requests. The outcome goes to [`StateChange::done`]. Locks briefly, does not wait for the
-    /// change. At most 64 requests wait; when more come, the oldest is dropped.
+    /// Requests a change of the component's state, to be made after the running call. It replaces a
+    /// request that still waits, which then has no outcome. The outcome goes to
+    /// [`StateChange::done`]. Locks briefly, does not wait for the change.
     pub fn request(&self, request: StateRequest) {
         let mut waiting = lock(&self.shared.waiting);
-        if waiting.len() == REQUESTS {
-            waiting.pop_front();
-        }
-        waiting.push_back(request);
+        *waiting = Some(request);
         if !request.active {
             // SeqCst: see `enter`.
             self.shared.runs.store(false, Ordering::SeqCst);
@@ -178,14 +170,13 @@ impl Lifecycle {
         self.shared.due.load(Ordering::SeqCst) && self.shared.running.load(Ordering::SeqCst) == 0
     }
 
-    /// Makes the transition of the oldest request.
+    /// Makes the transition that was requested last.
     pub(super) fn carry_out(&self, invocation: &Invocation<'_>, change: &dyn StateChange) {
         let shared = &*self.shared;
         let request = {
             let mut waiting = lock(&shared.waiting);
-            let request = waiting.pop_front();
-            shared.due.store(!waiting.is_empty(), Ordering::SeqCst);
-            request
+            shared.due.store(false, Ordering::SeqCst);
+            waiting.take()
         };
         let Some(request) = request else { return };
         let before = self.is_active();
@@ -223,7 +214,7 @@ impl Lifecycle {
     /// Allows callbacks again, if the component is active and no request to deactivate waits.
     fn resume(&self) {
         let waiting = lock(&self.shared.waiting);
-        let stops = waiting.iter().any(|r| !r.active);
+        let stops = waiting.is_some_and(|r| !r.active);
         if !self.is_active() || stops || self.runs() {
             return;
         }

@@ -140,6 +140,14 @@ impl<'a> ModeControl<'a> {
         &self.modes.modes[mode].name
     }
 
+    /// Returns the mode of the run, or the mode that is being entered, and the time when the mode
+    /// of the run was entered.
+    pub(super) fn in_force(&self) -> Option<(&'a str, Duration)> {
+        let current = self.machine.current();
+        let mode = self.machine.switch().map(|s| s.target).or(current.map(|(mode, _)| mode))?;
+        Some((self.name(mode), current.map_or(Duration::ZERO, |(_, since)| since)))
+    }
+
     /// Names of all modes.
     pub(super) fn names(&self) -> String {
         self.modes.modes.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(", ")

@@ -4,6 +4,7 @@
 use super::super::child::Child;
 use super::super::death::Death;
 use super::super::judge::Conditions;
+use super::super::modes::ModeControl;
 use super::super::supervisor::{Input, State};
 use super::super::usage::{self, Usage};
 use super::super::{End, Event};
@@ -46,9 +47,12 @@ impl<'a> Launcher<'a> {
         let event = |text| Fault { text, reaction: Reaction::Event, hangs: false };
         let mut faults: Vec<Fault> =
             p.watching.take(module, child).err().map(event).into_iter().collect();
+        let (mode, mode_since) = self.modes.as_ref().and_then(ModeControl::in_force).unzip();
         let on = Conditions {
             suspended: child.suspended,
             ending: !matches!(self.phase, Phase::Running),
+            mode,
+            mode_since: mode_since.unwrap_or_default(),
         };
         if let Some((beats, judge)) = p.watching.beats.as_mut().filter(|_| runs && ready)
             && let Some(seen) = beats.read()

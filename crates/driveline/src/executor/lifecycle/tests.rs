@@ -162,6 +162,29 @@ fn timers_stop_and_begin_a_new_grid() {
 }
 
 #[test]
+fn a_request_replaces_one_that_still_waits() {
+    let c = Component::new(1, GroupKind::MutuallyExclusive);
+    let mut image = c.rig.publisher("image");
+    let handle = c.callback(Trigger::any(), vec![c.subscription("image", depth(8))], |_| {});
+    let requests = |all: &[(bool, u64)]| {
+        for (active, number) in all {
+            c.lifecycle.request(StateRequest { active: *active, number: *number });
+        }
+        c.rig.executor.run_ready();
+        let outcomes = std::mem::take(&mut *lock(&c.script.outcomes));
+        outcomes.iter().map(|o| (o.request.number, o.request.active)).collect::<Vec<_>>()
+    };
+    assert_eq!(requests(&[(true, 1), (false, 2)]), [(2, false)]);
+    assert!(lock(&c.script.calls).is_empty(), "what is not to be active is not activated");
+    assert_eq!(requests(&[(true, 3)]), [(3, true)]);
+    assert_eq!(requests(&[(false, 4), (true, 5)]), [(5, true)]);
+    assert_eq!(*lock(&c.script.calls), [true], "it stays active");
+    send(&mut image, 1, 1);
+    c.rig.executor.run_ready();
+    assert_eq!(handle.stats().invocations, 1);
+}
+
+#[test]
 fn nothing_is_published_while_inactive_except_in_the_transitions() {
     let c = Component::new(1, GroupKind::MutuallyExclusive);
     let mut publisher = c.rig.publisher("command");
@@ -192,8 +215,8 @@ fn outcomes_carry_the_number_and_the_error() {
     c.script.fails.store(false, Ordering::Relaxed);
     for (active, number) in [(false, 4), (true, 5), (true, 6)] {
         c.lifecycle.request(StateRequest { active, number });
+        c.rig.executor.run_ready();
     }
-    c.rig.executor.run_ready();
     let outcomes = lock(&c.script.outcomes);
     let all: Vec<_> =
         outcomes.iter().map(|o| (o.request.number, o.request.active, o.error.as_deref())).collect();
