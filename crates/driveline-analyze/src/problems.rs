@@ -207,8 +207,8 @@ fn suspended(module: &str) -> Problem {
         topic: None,
         what: format!("'{module}' was suspended when the run ended"),
         why:
-            "SIGSTOP had suspended its process, which did nothing from then on; `kill -CONT` lets \
-             it go on"
+            "SIGSTOP or a debugger had suspended its process, which did nothing from then on; the \
+             end of the run has ended it"
                 .to_owned(),
     }
 }

@@ -233,9 +233,10 @@ const FAULTS_TEXT: &str = "Processes that ended without being asked to. <b>Ready
                            restarted too).";
 
 const MODES_TEXT: &str = "Switches between the modes of the graph. <b>Took</b>: time from the \
-                          request until the components of the mode were active. <b>Components</b>: \
-                          the changed ones, with the duration of their <code>on_activate</code> \
-                          or <code>on_deactivate</code>.";
+                          request until the components of the mode were active. <b>Changes</b>: \
+                          modes that were not entered, with the reason, then components with the \
+                          duration of their <code>on_activate</code> or \
+                          <code>on_deactivate</code>.";
 
 fn mode_table(s: &Summary) -> Option<String> {
     let change = |t: &ComponentTransition| {
@@ -249,23 +250,21 @@ fn mode_table(s: &Summary) -> Option<String> {
     let row = |m: &ModeSwitch| {
         let name = |mode: &Option<String>| mode.as_deref().map_or("–".into(), escape);
         let took = m.took_ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)));
-        let failed: Vec<_> = m.failed.iter().map(|f| escape(f)).collect();
-        let changes: Vec<_> = m.transitions.iter().map(change).collect();
+        let failed = m.failed.iter().map(|f| format!("not entered: {}", escape(f)));
+        let changes: Vec<_> = failed.chain(m.transitions.iter().map(change)).collect();
         format!(
-            "<tr><td>{} s<th>{}<th>{}<th>{}<td>{took}<td class=text>{}<td class=text>{}\
-             <td class=text>{}</tr>",
+            "<tr><td>{} s<th>{}<th>{}<th>{}<td>{took}<td class=text>{}<td class=text>{}</tr>",
             significant(m.at_s),
             name(&m.from),
             escape(&m.requested),
             name(&m.entered),
             escape(&m.cause),
-            failed.join("<br>"),
             changes.join("<br>")
         )
     };
     let rows: String = s.modes.iter().map(row).collect();
-    let head = "<th>at<th>from<th>requested<th>entered<th>took<th class=l>cause<th class=l>not \
-                entered<th class=l>components";
+    let head = "<th>at<th>from<th>requested<th>entered<th>took<th class=l>cause\
+                <th class=l>changes";
     (!rows.is_empty()).then(|| {
         format!(
             "<div class=wide><table><thead><tr>{head}</tr></thead>\

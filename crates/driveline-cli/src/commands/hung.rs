@@ -120,7 +120,7 @@ impl Hung {
 
     fn lines_at(&self, now: Instant, summary: &Summary) -> Vec<String> {
         let suspended = self.suspended.iter().map(|(module, (pid, since))| {
-            let s = (now - *since).as_secs();
+            let s = (now - *since).as_secs().max(1);
             let go_on = format!("is suspended; `kill -CONT {pid}` lets it go on");
             match self.modules.get(module) {
                 Some(components) => format!(

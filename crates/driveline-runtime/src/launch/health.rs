@@ -70,6 +70,12 @@ impl Port {
         }
     }
 
+    /// Measures the rate from now on: the component was inactive before.
+    fn begin_again(&mut self, now: Instant) {
+        self.history = [(now, self.samples())].into();
+        (self.flows_since, self.off_rate_since) = (None, None);
+    }
+
     fn deadlines(&mut self, now: Instant, missed: u64) {
         if missed > self.deadlines_missed {
             let text = format!("missed its deadline; {missed} so far");
@@ -201,7 +207,14 @@ impl Observed {
                     (stats.invocations, stats.failed, stats.overruns);
             }
             Record::Failure { text, .. } => own.fault = Some((text.clone(), now)),
-            Record::Transition { .. } => own.changed = Some(now),
+            Record::Transition { active, error, .. } => {
+                own.changed = Some(now);
+                if *active && error.is_none() {
+                    own.inputs.values_mut().chain(own.outputs.values_mut()).for_each(|port| {
+                        port.begin_again(now);
+                    });
+                }
+            }
             Record::Finished { .. } => {
                 own.finished.get_or_insert(now);
             }

@@ -142,6 +142,7 @@ pub fn run<'a>(
         other_build: false,
         match_at: Instant::now(),
         suspended: Vec::new(),
+        refused: None,
         settling: Settling::default(),
         cut_off: Vec::new(),
         slowest: Duration::ZERO,
@@ -214,6 +215,8 @@ struct Launcher<'a> {
     processes: Vec<Process<'a>>,
     phase: Phase,
     end: Option<End>,
+    /// The mode and the cause of the request that was refused last, and the time of its report.
+    refused: Option<((String, String), Instant)>,
     /// Time of the last request to end.
     interrupted_at: Option<Instant>,
     killed: Vec<String>,

@@ -73,12 +73,15 @@ impl Launcher<'_> {
         let edges = self.rejoining.iter().map(|(edge, _)| edge.clone());
         let edges = edges.filter(|e| both(e, &|m| self.module_is_ready(m))).collect();
         let survey = matching::survey(&self.options.domain_dir);
-        // The connections of a process that does not answer, such as a suspended one, are unknown.
+        // The connections of a process that does not answer, such as a suspended one, are unknown;
+        // those of a process that is being ended do not matter.
         let answers = |module: &str| {
             let process = self.processes.iter().find(|p| p.program.name() == module);
-            let pid = process.and_then(|p| p.child.as_ref()).map_or(0, Child::pid);
+            let child = process.and_then(|p| p.child.as_ref());
+            let pid = child.map_or(0, Child::pid);
             let mut silent = survey.silent.iter().chain(&survey.silent_others);
             !silent.any(|silent| [0, pid].contains(silent))
+                && !child.is_some_and(|c| c.end_requested)
         };
         let lost = matching::missing(edges, &survey, &self.options.domain_dir);
         let (lost, unknown): (Vec<_>, Vec<_>) = lost.into_iter().partition(|e| both(e, &answers));

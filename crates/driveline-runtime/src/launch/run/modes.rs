@@ -10,7 +10,10 @@ use crate::launch::child::Child;
 use driveline_graph::{OnExhausted, ResolvedModule};
 use driveline_types::MonotonicNs;
 use rustix::process::Signal;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time after which the same refused request of a component is reported again.
+const REFUSED_AGAIN: Duration = Duration::from_secs(10);
 
 impl<'a> Launcher<'a> {
     fn module_of(&self, process: usize) -> Option<&'a ResolvedModule> {
@@ -67,8 +70,16 @@ impl<'a> Launcher<'a> {
             }
             Action::Refused { mode, by, why } => {
                 let why = modes.refusal(mode, &why);
-                let text = format!("mode '{}' is refused: {why}", name(mode));
-                self.sink.event(&Event::ModeRefused { mode: name(mode), cause: cause(&by), why });
+                let (mode, cause) = (name(mode), cause(&by));
+                let text = format!("mode '{mode}' is refused: {why}");
+                // A component can request a mode at each of its calls.
+                let again = self.refused.as_ref().is_some_and(|(last, at)| {
+                    *last == (mode.clone(), cause.clone()) && at.elapsed() < REFUSED_AGAIN
+                });
+                if !again || !matches!(by, Source::Component(_)) {
+                    self.refused = Some(((mode.clone(), cause.clone()), Instant::now()));
+                    self.sink.event(&Event::ModeRefused { mode, cause, why });
+                }
                 return Err(text);
             }
             Action::Began { from, mode, by, .. } => {
