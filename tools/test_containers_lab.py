@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 from container_place import BIN, PATIENCE, ROOT, check, wait
+from test_steps import STAGES
 
 SCENARIO = """\
 scenario: 1
@@ -176,7 +177,7 @@ def test_the_laboratory_measures_peers_in_containers(place):
 
 
 def test_the_laboratory_runs_the_stages_of_chains_in_containers(place):
-    stages = ROOT / "build" / "test-stages" / "peers"
+    stages = STAGES / "peers"
     needed = [stages / "driveline_cpp", stages / "works" / "apriltag.so"]
     if not all(path.exists() for path in needed):
         return f"{stages} has no stages: run `make test ONLY=experiments`"

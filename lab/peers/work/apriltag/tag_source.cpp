@@ -106,8 +106,8 @@ private:
             (index % columns + 0.5) * width_ / columns + 0.08 * cell * (share() - 0.5);
         const double cy = (index / columns + 0.5) * height_ / rows + 0.08 * cell * (share() - 0.5);
         const auto id = static_cast<std::uint32_t>(share() * family_.family->ncodes);
-        const Picture tag{
-            std::unique_ptr<image_u8_t, Freed>(apriltag_to_image(family_.family, id))};
+        const Picture tag{std::unique_ptr<image_u8_t, Freed>(
+            apriltag_to_image(family_.family, static_cast<int>(id)))};
         const double c = std::cos(angle), s = std::sin(angle);
         const double reach = size * 0.75;
         const auto low = [](double v) { return static_cast<std::uint32_t>(std::max(0.0, v)); };
