@@ -2,9 +2,10 @@
 //! Counts of missed deadlines.
 //!
 //! A deadline is the longest time between two samples. For a publisher, the count begins with its
-//! first sample; for a subscription, with the first sample published after the match. From then on,
-//! each period of that length without a sample counts once. A sample at the very end of a period is
-//! in time. The end of a publisher, or of a match, ends the count.
+//! first sample; for a subscription, with the first sample that any publisher has published after
+//! its match. From then on, each period of that length without a sample counts once. A sample at
+//! the very end of a period is in time. The end of a publisher ends its count. The count of a
+//! subscription pauses when no publisher remains that has published since its match.
 
 use crate::queue::{lock, try_lock};
 use driveline_types::MonotonicNs;
@@ -28,8 +29,8 @@ pub struct DeadlinesMissed {
     pub total: u64,
 }
 
-/// Counts the deadlines that one publisher misses. The publishing threads report the times of
-/// samples; any thread reads the count.
+/// Counts the deadlines that one publisher misses, or all publishers of one subscription together.
+/// The publishing threads report the times of samples; any thread reads the count.
 ///
 /// Neither locks nor allocates.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ impl DeadlineMeter {
         }
     }
 
-    /// Ends the count: the publisher, or the match, has ended.
+    /// Ends the count until the next sample: the publishers have ended.
     pub fn end(&self, now: MonotonicNs) {
         let last = self.last_ns.swap(0, AcqRel);
         if last != 0 {
@@ -115,89 +116,135 @@ impl DeadlineMeter {
     }
 }
 
-/// Counts the missed deadlines of one publisher as seen by a subscription in another process, from
-/// its newest sample at each check. Exact with a check at the end of each period; never too high.
+/// Counts the deadlines that a subscription misses, from the newest sample of each of its
+/// publishers at each check. A sample of any publisher meets the deadline. Exact with a check at
+/// the end of each period; never too high.
 #[derive(Debug)]
 pub(crate) struct DeadlineWatch(Mutex<Gaps>);
+
+/// State of one publisher in the watch of a subscription. Changed only while the watch is locked.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    /// Number of the newest sample at the last check; the maximum if the publisher has ended.
+    newest: AtomicU64,
+    /// A sample was published since the match.
+    any: AtomicBool,
+}
+
+/// Newest sample of one publisher, at a check.
+pub(crate) struct NewestSample<'a> {
+    pub(crate) of: &'a Heard,
+    pub(crate) sequence: u64,
+    pub(crate) published: MonotonicNs,
+}
 
 #[derive(Debug)]
 struct Gaps {
     length: Duration,
-    /// Number of the newest sample, and its publish time if it came after the match.
-    sequence: u64,
+    /// Publish time of the newest sample of all publishers; `None` while the count pauses.
     last: Option<u64>,
     /// Periods missed before that sample, and since.
     closed: u64,
     open: u64,
-    ended: bool,
+    /// Count so far. It stays if a sample appears whose publish time is before an earlier check.
+    missed: u64,
+    /// Number of publishers that are alive and have published since their match.
+    heard: usize,
+}
+
+impl Heard {
+    /// `newest` is the number of the publisher's newest sample at the match.
+    pub(crate) fn new(newest: u64) -> Self {
+        Self { newest: AtomicU64::new(newest), any: AtomicBool::new(false) }
+    }
 }
 
 impl DeadlineWatch {
-    /// `newest` is the number of the newest sample at the match.
-    pub(crate) fn new(length: Duration, newest: u64) -> Self {
-        Self(Mutex::new(Gaps {
-            length,
-            sequence: newest,
-            last: None,
-            closed: 0,
-            open: 0,
-            ended: false,
-        }))
+    pub(crate) fn new(length: Duration) -> Self {
+        Self(Mutex::new(Gaps { length, last: None, closed: 0, open: 0, missed: 0, heard: 0 }))
     }
 
-    /// Notes the newest sample. Returns the deadlines missed so far, and the time of the next
-    /// check.
-    pub(crate) fn look(
+    /// Notes the newest sample of each publisher. Returns the deadlines missed so far, and the time
+    /// of the next check.
+    pub(crate) fn look<'a>(
         &self,
-        sequence: u64,
-        published: MonotonicNs,
+        newest: impl Iterator<Item = NewestSample<'a>>,
         now: MonotonicNs,
     ) -> (u64, MonotonicNs) {
-        lock(&self.0).look(sequence, published, now)
+        lock(&self.0).look(newest, now)
     }
 
     /// As [`Self::look`] without waiting: `None` while another thread checks.
-    pub(crate) fn try_look(
+    pub(crate) fn try_look<'a>(
         &self,
-        sequence: u64,
-        published: MonotonicNs,
+        newest: impl Iterator<Item = NewestSample<'a>>,
         now: MonotonicNs,
     ) -> Option<(u64, MonotonicNs)> {
-        Some(try_lock(&self.0)?.look(sequence, published, now))
+        Some(try_lock(&self.0)?.look(newest, now))
     }
 
-    /// Ends the count: the publisher has ended.
-    pub(crate) fn end(&self) {
+    /// Notes that a publisher has ended, after a last check. If no other publisher that has
+    /// published since its match remains, the count pauses until the next sample.
+    pub(crate) fn end<'a>(
+        &self,
+        publisher: &Heard,
+        newest: impl Iterator<Item = NewestSample<'a>>,
+        now: MonotonicNs,
+    ) {
         let mut gaps = lock(&self.0);
-        gaps.closed += std::mem::take(&mut gaps.open);
-        (gaps.last, gaps.ended) = (None, true);
+        gaps.look(newest, now);
+        publisher.newest.store(u64::MAX, Relaxed);
+        gaps.silence(publisher);
     }
 }
 
 impl Gaps {
-    fn look(
+    fn look<'a>(
         &mut self,
-        sequence: u64,
-        published: MonotonicNs,
+        newest: impl Iterator<Item = NewestSample<'a>>,
         now: MonotonicNs,
     ) -> (u64, MonotonicNs) {
         let length = self.length;
-        if self.ended {
-            return (self.closed, MonotonicNs(u64::MAX));
-        }
-        if sequence > self.sequence {
-            // A time from the future (another process wrote it) counts as now.
-            let at = published.0.min(now.0).max(self.last.unwrap_or(0));
-            if let Some(last) = self.last {
-                // Each unseen sample met the deadline of at most one period.
-                let unseen = sequence - self.sequence - 1;
-                self.closed += periods(length, last, at).saturating_sub(unseen).max(self.open);
+        let (mut new, mut latest, mut anyone) = (0_u64, 0, false);
+        for NewestSample { of, sequence, published } in newest {
+            let before = of.newest.load(Relaxed);
+            anyone |= before != u64::MAX;
+            if sequence > before {
+                new = new.saturating_add(sequence - before);
+                // A time from the future (another process wrote it) counts as now.
+                latest = published.0.min(now.0).max(latest);
+                of.newest.store(sequence, Relaxed);
+                self.heard += usize::from(!of.any.swap(true, Relaxed));
             }
-            (self.sequence, self.last, self.open) = (sequence, Some(at), 0);
         }
-        let Some(last) = self.last else { return (self.closed, now + length) };
+        if new > 0 {
+            let at = latest.max(self.last.unwrap_or(0));
+            if let Some(last) = self.last {
+                let elapsed = periods(length, last, at);
+                // Each unseen sample met the deadline of at most one period. Periods that ended
+                // before an earlier check had none, unless the time of the sample is before it.
+                self.closed += elapsed.saturating_sub(new - 1).max(self.open.min(elapsed));
+            }
+            (self.last, self.open) = (Some(at), 0);
+        }
+        let Some(last) = self.last else {
+            return (self.missed, if anyone { now + length } else { MonotonicNs(u64::MAX) });
+        };
         self.open = self.open.max(periods(length, last, now.0));
-        (self.closed + self.open, next_miss(length, last, self.open))
+        self.missed = self.missed.max(self.closed + self.open);
+        (self.missed, next_miss(length, last, self.open))
+    }
+
+    /// Notes that the samples of a publisher no longer begin a period.
+    fn silence(&mut self, publisher: &Heard) {
+        if !publisher.any.swap(false, Relaxed) {
+            return;
+        }
+        self.heard -= 1;
+        if self.heard == 0 {
+            self.closed += std::mem::take(&mut self.open);
+            self.last = None;
+        }
     }
 }
 
@@ -231,6 +278,7 @@ impl DeadlineReports {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const MS: u64 = 1_000_000;
     fn at(ms: u64) -> MonotonicNs {
@@ -264,23 +312,182 @@ mod tests {
         assert_eq!(meter.missed(at(900)), 5, "a publisher that is gone misses nothing");
     }
 
+    /// A watch with a length of 10 ms, and the newest sample of each publisher.
+    struct Watched {
+        watch: DeadlineWatch,
+        publishers: Vec<(Heard, u64, MonotonicNs)>,
+    }
+
+    impl Watched {
+        fn new(publishers: usize) -> Self {
+            let publisher = |_| (Heard::new(7), 7, at(0));
+            Self {
+                watch: DeadlineWatch::new(Duration::from_millis(10)),
+                publishers: (0..publishers).map(publisher).collect(),
+            }
+        }
+
+        fn newest(&self) -> impl Iterator<Item = NewestSample<'_>> {
+            self.publishers.iter().map(|(of, sequence, published)| NewestSample {
+                of,
+                sequence: *sequence,
+                published: *published,
+            })
+        }
+
+        fn publish(&mut self, publisher: usize, samples: u64, published: MonotonicNs) {
+            let (_, sequence, time) = &mut self.publishers[publisher];
+            (*sequence, *time) = (*sequence + samples, published);
+        }
+
+        fn look(&self, now: MonotonicNs) -> (u64, MonotonicNs) {
+            self.watch.look(self.newest(), now)
+        }
+
+        fn end(&self, publisher: usize, now: MonotonicNs) {
+            self.watch.end(&self.publishers[publisher].0, self.newest(), now);
+        }
+    }
+
+    const NEVER: MonotonicNs = MonotonicNs(u64::MAX);
+
+    fn after(ms: u64) -> MonotonicNs {
+        MonotonicNs(at(ms).0 + 1)
+    }
+
     #[test]
     fn a_subscription_counts_from_the_first_sample_after_the_match_and_never_too_many() {
-        let watch = DeadlineWatch::new(Duration::from_millis(10), 7);
-        assert_eq!(watch.look(7, at(0), at(500)).0, 0, "from before the match");
-        assert_eq!(watch.look(8, at(505), at(506)), (0, MonotonicNs(at(515).0 + 1)));
-        assert_eq!(watch.look(8, at(505), at(536)).0, 3);
+        let mut w = Watched::new(1);
+        assert_eq!(w.look(at(500)), (0, at(510)), "from before the match");
+        w.publish(0, 1, at(505));
+        assert_eq!(w.look(at(506)), (0, after(515)));
+        assert_eq!(w.look(at(536)).0, 3);
         // Two samples since, the first of them unseen: it may have been published at any time.
+        w.publish(0, 2, at(560));
+        assert_eq!(w.look(at(561)).0, 4, "55 ms with one sample in between are 4 periods at least");
+        w.publish(0, 1, at(9_999));
+        assert_eq!(w.look(at(565)).0, 4, "a time in the future counts as now");
+        w.publish(0, 1, at(100));
+        assert_eq!(w.look(at(566)).0, 4, "an earlier time counts as the last one");
+        assert_eq!(w.look(at(576)), (5, after(585)));
+        w.end(0, at(576));
+        w.publish(0, 1, at(900));
+        assert_eq!(w.look(at(1000)), (5, NEVER));
+    }
+
+    #[test]
+    fn a_sample_of_any_publisher_meets_the_deadline() {
+        let mut w = Watched::new(2);
+        w.publish(1, 1, at(20));
+        w.look(at(20));
+        for ms in (25..400).step_by(10) {
+            w.publish(0, 1, at(ms));
+            assert_eq!(w.look(at(ms + 9)), (0, after(ms + 10)), "publisher 1 is silent");
+        }
+        assert_eq!(w.look(at(426)), (3, after(435)), "both are silent: one miss in each period");
+        // Both have published once between two checks, in the order 1, 0.
+        w.publish(1, 1, at(427));
+        w.publish(0, 1, at(433));
+        assert_eq!(w.look(at(434)), (3, after(443)));
+    }
+
+    #[test]
+    fn a_count_goes_on_from_the_newest_sample_when_its_publisher_ends() {
+        let mut w = Watched::new(2);
+        w.publish(0, 1, at(10));
+        assert_eq!(w.look(at(10)).0, 0);
+        for ms in (15..60_000).step_by(10) {
+            w.publish(1, 1, at(ms));
+            w.look(at(ms));
+        }
+        // The last sample of a publisher may be unseen when it ends.
+        w.publish(1, 1, at(60_005));
+        w.end(1, at(60_018));
+        assert_eq!(w.look(at(60_026)), (2, after(60_035)), "silent for a minute, yet no jump");
+        w.publish(0, 1, at(60_030));
+        assert_eq!(w.look(at(60_030)), (2, after(60_040)));
+    }
+
+    #[test]
+    fn a_count_pauses_while_no_publisher_remains_that_has_published() {
+        let mut w = Watched::new(3);
+        w.publish(0, 1, at(10));
+        w.publish(1, 1, at(12));
+        assert_eq!(w.look(at(33)).0, 2);
+        w.end(0, at(33));
+        assert_eq!(w.look(at(45)).0, 3);
+        w.end(1, at(54));
         assert_eq!(
-            watch.look(10, at(560), at(561)).0,
-            4,
-            "55 ms with one sample in between are 4 periods at least"
+            w.look(at(9_000)),
+            (4, at(9_010)),
+            "what was missed stays; publisher 2 has published nothing"
         );
-        assert_eq!(watch.look(11, at(9_999), at(565)).0, 4, "a time in the future counts as now");
-        assert_eq!(watch.look(12, at(100), at(566)).0, 4, "an earlier time counts as the last one");
-        assert_eq!(watch.look(12, at(100), at(576)), (5, MonotonicNs(at(585).0 + 1)));
-        watch.end();
-        assert_eq!(watch.look(13, at(900), at(1000)).0, 5);
+        w.publish(2, 1, at(9_005));
+        assert_eq!(w.look(at(9_010)).0, 4, "the count begins again");
+        assert_eq!(w.look(at(9_016)).0, 5);
+        w.end(2, at(9_016));
+        assert_eq!(w.look(at(99_000)), (5, NEVER));
+    }
+
+    /// A publisher takes the publish time first; its sample can be seen later.
+    #[test]
+    fn a_sample_that_appears_late_is_not_counted_against() {
+        let mut w = Watched::new(2);
+        w.publish(0, 1, at(100));
+        assert_eq!(w.look(at(131)).0, 3);
+        w.publish(1, 1, at(99));
+        assert_eq!(w.look(at(131)).0, 3, "older than the newest");
+        w.publish(1, 1, at(105));
+        assert_eq!(w.look(at(131)).0, 3, "there were only two, but a count never falls");
+        assert_eq!(w.look(at(136)).0, 3);
+        assert_eq!(w.look(at(146)).0, 4);
+    }
+
+    proptest! {
+        /// Publishers publish and end, and a thread checks, all at random times. If the thread
+        /// checks after each act, the count is exact.
+        #[test]
+        fn a_subscription_never_counts_too_many(
+            always in any::<bool>(),
+            acts in prop::collection::vec((0..12_u64, 0..20_usize, any::<bool>()), 1..200)
+        ) {
+            let mut w = Watched::new(3);
+            let (mut now, mut last, mut expected) = (1, None, 0);
+            let (mut alive, mut heard) = ([true; 3], [false; 3]);
+            for (pause, act, checks) in acts {
+                now += pause;
+                let until_now = |last: Option<u64>| {
+                    last.map_or(0, |last| periods(Duration::from_millis(10), at(last).0, at(now).0))
+                };
+                match act {
+                    0..15 if alive[act % 3] => {
+                        expected += until_now(last);
+                        (last, heard[act % 3]) = (Some(now), true);
+                        w.publish(act % 3, 1, at(now));
+                    }
+                    15..18 if alive[act % 3] => {
+                        w.end(act % 3, at(now));
+                        (alive[act % 3], heard[act % 3]) = (false, false);
+                        if heard == [false; 3] {
+                            expected += until_now(last.take());
+                        }
+                    }
+                    18 => {
+                        // New publishers match.
+                        for p in (0..3).filter(|p| !alive[*p]) {
+                            w.publishers[p] = (Heard::new(7), 7, at(0));
+                        }
+                        alive = [true; 3];
+                    }
+                    _ => {}
+                }
+                if checks || always {
+                    let (missed, all) = (w.look(at(now)).0, expected + until_now(last));
+                    prop_assert!(missed <= all, "{missed} of {all} at {now}");
+                    prop_assert!(missed == all || !always, "{missed}, not {all}, at {now}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -299,10 +506,10 @@ mod tests {
 
     #[test]
     fn a_reader_does_not_wait_for_another_thread_that_looks() {
-        let watch = DeadlineWatch::new(Duration::from_millis(10), 0);
-        let looking = lock(&watch.0);
-        assert_eq!(watch.try_look(0, at(0), at(1)), None);
+        let w = Watched::new(1);
+        let looking = lock(&w.watch.0);
+        assert_eq!(w.watch.try_look(w.newest(), at(1)), None);
         drop(looking);
-        assert_eq!(watch.try_look(0, at(0), at(1)), Some((0, at(11))));
+        assert_eq!(w.watch.try_look(w.newest(), at(1)), Some((0, at(11))));
     }
 }

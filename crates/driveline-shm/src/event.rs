@@ -107,7 +107,7 @@ pub enum SubscriptionEvent {
         /// The reason in full.
         text: String,
     },
-    /// A publisher did not publish within the requested deadline.
+    /// No publisher has published within the requested deadline.
     DeadlineMissed {
         /// Periods without a sample since the previous such event, over all publishers.
         missed: u64,

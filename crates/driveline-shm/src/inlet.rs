@@ -3,7 +3,7 @@
 
 use crate::afar::{self, KnownAfar};
 use crate::config::{Access, OwnProcess, SchemaRequest};
-use crate::deadline::DeadlineWatch;
+use crate::deadline::{DeadlineWatch, Heard, NewestSample};
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::held_samples::HeldSamples;
 use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, TransportStats};
@@ -119,14 +119,15 @@ pub(crate) struct Progress {
     /// plus one. 0: no sample at that time, or not reported.
     pub(crate) joined: AtomicU64,
     pub(crate) counters: EdgeCounters,
-    /// Counter of missed deadlines, if the subscription requests a deadline.
-    pub(crate) deadline: Option<DeadlineWatch>,
+    /// State in the [`DeadlineWatch`] of the subscription.
+    pub(crate) heard: Heard,
 }
 
 impl Progress {
-    fn starting_at(first: u64, deadline: Option<DeadlineWatch>) -> Self {
+    /// `newest` is the number of the publisher's newest sample.
+    fn starting_at(first: u64, newest: u64) -> Self {
         Self {
-            deadline,
+            heard: Heard::new(newest),
             next: AtomicU64::new(first),
             missed_pending: AtomicU64::new(0),
             lost_before: AtomicU64::new(0),
@@ -152,10 +153,6 @@ impl Edge {
         let wake = memfd::open(&mut wake, WAKE_LEN)?;
         let reliable = asked.is_reliable() && accept.qos.reliability == Reliability::Reliable;
         let newest = reader::newest(&segment).0;
-        let deadline = asked
-            .qos
-            .deadline_ms
-            .map(|ms| DeadlineWatch::new(Duration::from_millis(u64::from(ms)), newest));
         let lifespan_ms =
             [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
         let edge = Self {
@@ -175,7 +172,7 @@ impl Edge {
             lifespan_ns: lifespan_ms.map(|ms| u64::from(ms) * 1_000_000),
             verify_checksum: asked.qos.checksum,
             first: accept.first,
-            progress: Arc::new(Progress::starting_at(accept.first, deadline)),
+            progress: Arc::new(Progress::starting_at(accept.first, newest)),
             ended: AtomicBool::new(false),
             release_watch: Arc::clone(&asked.release_watch),
         };
@@ -216,27 +213,13 @@ impl Edge {
         })
     }
 
-    /// Checks the newest sample. Returns the deadlines missed so far, and the time of the next
-    /// check.
-    pub(crate) fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
-        let watch = self.progress.deadline.as_ref()?;
-        let (sequence, published) = self.newest_published();
-        Some(watch.look(sequence, published, now))
-    }
-
-    /// Like [`Self::deadlines`] without blocking: `None` while another thread checks.
-    fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
-        let Some(watch) = self.progress.deadline.as_ref() else { return Some(None) };
-        let (sequence, published) = self.newest_published();
-        watch.try_look(sequence, published, now).map(Some)
-    }
-
     /// Sequence and publish time of the newest sample, both unchecked.
-    fn newest_published(&self) -> (u64, MonotonicNs) {
+    pub(crate) fn newest_sample(&self) -> NewestSample<'_> {
         let (sequence, slot) = reader::newest(&self.segment);
         let written = sequence != 0 && slot < self.segment.slots();
         let published = if written { self.segment.peek_publish_time(slot) } else { 0 };
-        (sequence, MonotonicNs(published))
+        let of = &self.progress.heard;
+        NewestSample { of, sequence, published: MonotonicNs(published) }
     }
 
     pub(crate) fn cells(&self) -> &[AtomicU32] {
@@ -352,6 +335,8 @@ pub(crate) struct Inlet {
     /// Reasons of publishers that do not match, by socket name; for tools.
     pub(crate) refusals: Mutex<BTreeMap<String, (RefusalCode, String)>>,
     pub(crate) matched: AtomicU64,
+    /// Counter of missed deadlines, if a deadline is requested.
+    pub(crate) deadline: Option<DeadlineWatch>,
     /// Sums over ended edges.
     gone: Mutex<TransportStats>,
     /// Publishers of other hosts whose edges have ended. Locked when edges are removed, when
@@ -371,8 +356,10 @@ impl Inlet {
         config: crate::config::SubscriptionConfig,
         first_match: ForFirstMatch,
     ) -> Self {
+        let length = |ms: u32| Duration::from_millis(u64::from(ms));
         Self {
             id,
+            deadline: config.qos.deadline_ms.map(|ms| DeadlineWatch::new(length(ms))),
             topic: config.topic,
             node: config.node,
             schema: config.schema,
@@ -572,7 +559,12 @@ impl Inlet {
             });
         }
         (sum.uncounted, sum.uncounted_reason) = known.uncounted(&edges);
-        drop((known, edges));
+        drop(known);
+        sum.deadlines_missed = self
+            .deadline
+            .as_ref()
+            .map_or(0, |watch| watch.look(newest_samples(&edges), MonotonicNs::now()).0);
+        drop(edges);
         sum.matched = self.matched.load(Acquire);
         sum
     }
@@ -580,28 +572,16 @@ impl Inlet {
     /// Returns the number of missed deadlines, and the time of the next possible one; `None`
     /// without a deadline. Locks.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
-        self.qos.deadline_ms?;
+        let watch = self.deadline.as_ref()?;
         let edges = lock(&self.edges);
-        let mut sum = (lock(&self.gone).deadlines_missed, MonotonicNs(u64::MAX));
-        for (missed, again) in edges.iter().filter_map(|e| e.deadlines(now)) {
-            sum = (sum.0.saturating_add(missed), sum.1.min(again));
-        }
-        Some(sum)
+        Some(watch.look(newest_samples(&edges), now))
     }
 
     /// Like [`Self::deadlines`] without blocking: `None` if another thread holds one of its locks.
     pub(crate) fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
-        if self.qos.deadline_ms.is_none() {
-            return Some(None);
-        }
+        let Some(watch) = self.deadline.as_ref() else { return Some(None) };
         let edges = try_lock(&self.edges)?;
-        let mut sum = (try_lock(&self.gone)?.deadlines_missed, MonotonicNs(u64::MAX));
-        for edge in edges.iter() {
-            if let Some((missed, again)) = edge.try_deadlines(now)? {
-                sum = (sum.0.saturating_add(missed), sum.1.min(again));
-            }
-        }
-        Some(Some(sum))
+        watch.try_look(newest_samples(&edges), now).map(Some)
     }
 
     /// Publishers that are matched and alive.
@@ -661,8 +641,10 @@ fn add_edge(sum: &mut TransportStats, e: &Edge, elsewhere: impl FnOnce(u64) -> O
     sum.missed = sum.missed.saturating_add(unread.replaced);
     sum.not_read = sum.not_read.saturating_add(unread.readable);
     sum.lost_on_the_way = sum.lost_on_the_way.saturating_add(e.lost_after(elsewhere));
-    let deadlines = e.deadlines(MonotonicNs::now()).map_or(0, |(missed, _)| missed);
-    sum.deadlines_missed = sum.deadlines_missed.saturating_add(deadlines);
+}
+
+fn newest_samples(edges: &[Arc<Edge>]) -> impl Iterator<Item = NewestSample<'_>> {
+    edges.iter().map(|e| e.newest_sample())
 }
 
 /// Samples of one publisher that the consuming thread has neither taken nor skipped.

@@ -682,6 +682,68 @@ fn deadlines_count_from_the_first_sample_until_the_other_end_is_gone() {
     assert_eq!(s.stats().deadlines_missed, ended, "a publisher that is gone misses none");
 }
 
+/// No bound on time: counts are compared with the periods that have passed.
+#[test]
+fn a_sample_of_any_publisher_meets_the_deadline() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    const LENGTH: Duration = Duration::from_millis(20);
+    let qos = Qos { deadline_ms: Some(20), ..Qos::default() };
+    let [mut silent, mut busy] = [(); 2].map(|()| publisher(&a, |c| c.qos = qos.clone()));
+    let s = subscription(&b, |c| c.qos = qos.clone());
+    eventually(|| s.matched() == 2);
+    let missed = || s.stats().deadlines_missed;
+    let periods = |since: std::time::Instant| since.elapsed().div_duration_f64(LENGTH) as u64;
+
+    let (mut longest, mut last) = (0, std::time::Instant::now());
+    say(&mut silent, "once");
+    for _ in 0..100 {
+        // time: the other publisher is silent for ten deadlines
+        std::thread::sleep(Duration::from_millis(2));
+        let now = std::time::Instant::now();
+        say(&mut busy, "again");
+        longest += periods(last);
+        last = now;
+    }
+    assert!(missed() <= longest + periods(last), "a sample came every 2 ms");
+
+    let before = missed();
+    eventually(|| missed() >= before + 20);
+    assert!(missed() <= before + periods(last), "both are silent: one miss in each period");
+    let before = missed();
+    drop(busy);
+    eventually(|| s.matched() == 1 && missed() >= before + 5);
+    assert!(missed() <= longest + periods(last), "silent since the start, yet no jump");
+    let last = std::time::Instant::now();
+    let before = missed();
+    drop(silent);
+    eventually(|| s.matched() == 0);
+    let ended = missed();
+    assert!(ended <= before + 1 + periods(last));
+    // time: no publisher misses these deadlines
+    std::thread::sleep(3 * LENGTH);
+    assert_eq!(missed(), ended, "the count pauses");
+}
+
+#[test]
+fn a_subscription_that_is_gone_misses_no_deadlines() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let qos = Qos { deadline_ms: Some(1), ..Qos::default() };
+    let mut p = publisher(&a, |c| c.qos = qos.clone());
+    let s = subscription(&b, |c| c.qos = qos.clone());
+    eventually(|| s.matched() == 1);
+    say(&mut p, "once");
+    let view = s.publishers_view();
+    let missed = || view.stats().deadlines_missed;
+    eventually(|| missed() > 20);
+    drop(s);
+    eventually(|| view.list().is_empty());
+    let ended = missed();
+    eventually(|| p.stats().deadlines_missed > ended + 20);
+    assert_eq!(missed(), ended);
+}
+
 #[test]
 fn tools_see_everything() {
     let d = Domain::new();

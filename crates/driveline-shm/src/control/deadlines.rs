@@ -44,8 +44,11 @@ impl Control {
                     }
                 }
                 note(w.lease.as_ref().map(|p| p.ends));
-                // This check keeps the count exact; the thread that polls events reports it.
-                note(w.edge.deadlines(now).map(|(_, again)| again));
+            }
+            // This check keeps the count exact; the thread that polls events reports it.
+            if let Some(deadline) = &state.inlet.deadline {
+                let (_, again) = deadline.look(state.watch.newest_samples(), now);
+                note(Some(again).filter(|again| again.0 != u64::MAX));
             }
         }
         if let Some(at) = soonest {

@@ -45,7 +45,7 @@ impl Control {
     }
 
     pub(super) fn remove_inlet(&mut self, id: EndpointId) {
-        let Some(state) = self.inlets.remove(&id) else { return };
+        let Some(mut state) = self.inlets.remove(&id) else { return };
         let gone: Vec<u64> = self
             .sources
             .iter()
@@ -59,6 +59,10 @@ impl Control {
             {
                 let _ = rustix::event::epoll::delete(self.blocking_tasks.epoll(), &edge.socket);
             }
+        }
+        // Views of the subscription can outlive it.
+        for edge in state.inlet.edges() {
+            state.watch.remove(&edge, state.inlet.deadline.as_ref());
         }
         state.inlet.change(Vec::clear);
     }
@@ -406,7 +410,7 @@ impl Control {
         let DialState::Matched { edge, .. } = dial.state else { return };
         let _ = rustix::event::epoll::delete(self.blocking_tasks.epoll(), &edge.socket);
         edge.ended.store(true, Relaxed);
-        state.watch.remove(&edge);
+        state.watch.remove(&edge, state.inlet.deadline.as_ref());
         let last = crate::protocol::reader::newest(&edge.segment).0;
         state.inlet.events.push(SubscriptionEvent::Unmatched {
             publisher: edge.publisher,

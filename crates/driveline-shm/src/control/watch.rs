@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deadlines and liveliness. Nothing is checked unless a QoS requests it.
 
+use crate::deadline::{DeadlineWatch, NewestSample};
 use crate::inlet::Edge;
 use driveline_types::{Liveliness, MonotonicNs, Qos};
 use std::sync::Arc;
@@ -53,7 +54,7 @@ impl PublisherWatch {
 /// QoS expected of its publishers by a subscription.
 #[derive(Debug)]
 pub(super) struct SubscriptionWatch {
-    deadline: Option<Duration>,
+    has_deadline: bool,
     pub(super) lease: Option<Duration>,
     pub(super) edges: Vec<EdgeWatch>,
 }
@@ -67,14 +68,15 @@ pub(super) struct EdgeWatch {
 
 impl SubscriptionWatch {
     pub(super) fn new(qos: &Qos) -> Self {
-        Self { deadline: ms(qos.deadline_ms), lease: ms(qos.lease_ms), edges: Vec::new() }
+        let has_deadline = qos.deadline_ms.is_some();
+        Self { has_deadline, lease: ms(qos.lease_ms), edges: Vec::new() }
     }
 
     pub(super) fn add(&mut self, edge: &Arc<Edge>, now: MonotonicNs) {
         // Without `manual_by_topic`, the connection proves that the process is alive: the kernel
         // closes it when the process ends.
         let lease = self.lease.filter(|_| edge.qos.liveliness == Liveliness::ManualByTopic);
-        if self.deadline.is_some() || lease.is_some() {
+        if self.has_deadline || lease.is_some() {
             self.edges.push(EdgeWatch {
                 edge: Arc::clone(edge),
                 lease: Period::new(lease, now),
@@ -83,10 +85,16 @@ impl SubscriptionWatch {
         }
     }
 
-    pub(super) fn remove(&mut self, edge: &Arc<Edge>) {
-        edge.deadlines(MonotonicNs::now());
-        if let Some(deadline) = &edge.progress.deadline {
-            deadline.end();
+    /// Newest sample of each publisher. Uses the control thread's own list: while the list of the
+    /// subscription is locked, the reading thread does not see its changes.
+    pub(super) fn newest_samples(&self) -> impl Iterator<Item = NewestSample<'_>> {
+        self.edges.iter().map(|w| w.edge.newest_sample())
+    }
+
+    /// Removes an ended publisher, after a last check of the deadline.
+    pub(super) fn remove(&mut self, edge: &Arc<Edge>, deadline: Option<&DeadlineWatch>) {
+        if let Some(deadline) = deadline {
+            deadline.end(&edge.progress.heard, self.newest_samples(), MonotonicNs::now());
         }
         self.edges.retain(|w| !Arc::ptr_eq(&w.edge, edge));
     }

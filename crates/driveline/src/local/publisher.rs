@@ -223,9 +223,7 @@ impl LocalPublisher {
             (MonotonicNs::real_now() + longest, &*end.blocking)
         });
         for r in self.readers.iter().filter(|r| sample.header.sequence > r.history_until) {
-            if let Some(deadline) = &r.deadline {
-                deadline.published(sample.header.publish_time);
-            }
+            r.hears(sample.header.publish_time);
             let (evicted, timed_out) = r.reader.queue.push(sample.clone(), wait);
             if timed_out {
                 let total = end.blocking.blocked(MonotonicNs::real_now()).timeouts;

@@ -7,7 +7,7 @@ use crate::raw::Promise;
 use driveline_shm::{BlockingMeter, DeadlineMeter, DeadlineReports, DeadlinesMissed, Kicker};
 use driveline_types::{Durability, Liveliness, MonotonicNs, Qos, Schema, TopicName};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -65,8 +65,9 @@ pub(crate) struct LocalEnd {
     pub(super) published: AtomicU64,
     /// Readers only: start of the match with each writer.
     baselines: Mutex<Vec<Baseline>>,
-    /// Readers only: deadlines missed by writers that have no baseline any more.
-    deadlines_of_forgotten: AtomicU64,
+    /// Readers only: counts the deadlines that all matched writers together miss, if the reader
+    /// requests one.
+    requested: Option<Arc<DeadlineMeter>>,
     /// Readers only, if they report taken samples: for each writer, the last taken sequence.
     taken: Mutex<Vec<(u64, u64)>>,
     /// Kicked when ends of the topic are created or dropped.
@@ -85,6 +86,7 @@ pub(crate) struct Peer {
 
 impl LocalEnd {
     pub(crate) fn new(id: u64, node: &str, schema: Schema, qos: Qos) -> Self {
+        let requested = qos.deadline_ms.map(meter);
         Self {
             id,
             node: node.to_owned(),
@@ -97,7 +99,7 @@ impl LocalEnd {
             blocking: Arc::default(),
             published: AtomicU64::new(0),
             baselines: Mutex::default(),
-            deadlines_of_forgotten: AtomicU64::new(0),
+            requested,
             taken: Mutex::default(),
             kicker: Mutex::default(),
         }
@@ -131,27 +133,9 @@ impl LocalEnd {
         self.promises.deadline.clone()
     }
 
-    /// Readers only: deadlines missed until now, over all writers, and when the next one will be.
+    /// Readers only: deadlines missed until now, and when the next one will be. Does not wait.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
-        self.deadlines_of(&self.baselines.lock().unwrap_or_else(PoisonError::into_inner), now)
-    }
-
-    /// As [`Self::deadlines`]; `None` while another thread changes the list of writers.
-    pub(crate) fn try_deadlines(&self, now: MonotonicNs) -> Option<(u64, Option<MonotonicNs>)> {
-        match self.baselines.try_lock() {
-            Ok(baselines) => Some(self.deadlines_of(&baselines, now)),
-            Err(TryLockError::Poisoned(p)) => Some(self.deadlines_of(&p.into_inner(), now)),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    fn deadlines_of(&self, baselines: &[Baseline], now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
-        let meters = || baselines.iter().filter_map(|b| b.deadline.as_ref());
-        let missed = meters()
-            .fold(self.deadlines_of_forgotten.load(Ordering::Relaxed), |sum, m| {
-                sum.saturating_add(m.missed(now))
-            });
-        (missed, meters().filter_map(|m| m.next_miss(now)).min())
+        self.requested.as_ref().map_or((0, None), |m| (m.missed(now), m.next_miss(now)))
     }
 
     /// Notes that a sample was published at that time.
@@ -261,18 +245,19 @@ impl LocalEnd {
     }
 
     /// Returns the last sequence of a writer that publishing does not deliver to this reader, and
-    /// the counter of the deadline that the reader requests of this writer.
-    fn match_with(&self, writer: u64) -> (u64, Option<Arc<DeadlineMeter>>) {
+    /// [`Baseline::heard`].
+    fn match_with(&self, writer: u64) -> (u64, Arc<AtomicBool>) {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         baselines
             .iter()
             .find(|b| b.writer == writer)
-            .map_or((0, None), |b| (b.history_until, b.deadline.clone()))
+            .map(|b| (b.history_until, b.heard.clone()))
+            .unwrap_or_default()
     }
 
     fn set_baseline(&self, writer: u64, before: u64, history_until: u64) {
-        let deadline = self.qos.deadline_ms.map(meter);
-        let baseline = Baseline { writer, before, history_until, deadline, gone: false };
+        let heard = Arc::default();
+        let baseline = Baseline { writer, before, history_until, heard, gone: false };
         self.baselines.lock().unwrap_or_else(PoisonError::into_inner).push(baseline);
     }
 
@@ -282,16 +267,18 @@ impl LocalEnd {
             let mut baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
             // A writer that has published nothing since the match has no waiting samples.
             baselines.retain(|b| b.writer != writer || published > b.before);
-            let now = MonotonicNs::now();
-            for b in baselines.iter_mut().filter(|b| b.writer == writer && !b.gone) {
+            for b in baselines.iter_mut().filter(|b| b.writer == writer) {
                 b.gone = true;
-                b.deadline.iter().for_each(|d| d.end(now));
+            }
+            if let Some(requested) = &self.requested
+                && !baselines.iter().any(|b| !b.gone && b.heard.load(Ordering::Acquire))
+            {
+                requested.end(MonotonicNs::now());
             }
             if baselines.iter().filter(|b| b.gone).count() > MAX_GONE_WRITERS
                 && let Some(oldest) = baselines.iter().position(|b| b.gone)
             {
-                let forgotten = baselines.remove(oldest).deadline.map_or(0, |d| d.missed(now));
-                self.deadlines_of_forgotten.fetch_add(forgotten, Ordering::Relaxed);
+                baselines.remove(oldest);
             }
         }
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).retain(|(w, _)| *w != writer);
@@ -332,8 +319,8 @@ struct Baseline {
     /// Last sequence that publishing does not deliver to the reader: the sample is from before the
     /// match, or the reader received it with the history.
     history_until: u64,
-    /// Deadline of this writer, if the reader requests one.
-    deadline: Option<Arc<DeadlineMeter>>,
+    /// True if the writer has published since the match, for a reader that requests a deadline.
+    heard: Arc<AtomicBool>,
     gone: bool,
 }
 
@@ -349,8 +336,17 @@ pub(super) struct Recipient {
     pub(super) reader: Arc<Reader>,
     /// Last sequence that publishing does not deliver to the reader.
     pub(super) history_until: u64,
-    /// Counts when this writer misses the deadline that the reader requests.
-    pub(super) deadline: Option<Arc<DeadlineMeter>>,
+    heard: Arc<AtomicBool>,
+}
+
+impl Recipient {
+    /// Notes that a sample was published at that time.
+    pub(super) fn hears(&self, at: MonotonicNs) {
+        if let Some(requested) = &self.reader.end.requested {
+            self.heard.store(true, Ordering::Release);
+            requested.published(at);
+        }
+    }
 }
 
 fn meter(deadline_ms: u32) -> Arc<DeadlineMeter> {
@@ -395,8 +391,8 @@ impl LocalTopic {
         let ends = self.ends();
         let matching = ends.readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok());
         let recipient = |reader: &Arc<Reader>| {
-            let (history_until, deadline) = reader.end.match_with(writer.id);
-            Recipient { reader: reader.clone(), history_until, deadline }
+            let (history_until, heard) = reader.end.match_with(writer.id);
+            Recipient { reader: reader.clone(), history_until, heard }
         };
         matching.map(recipient).collect()
     }
@@ -602,9 +598,8 @@ mod tests {
         end.event(EndpointEvent::Matched { peer: "x".into() });
         let adding = (end.events.lock(), end.baselines.lock());
         assert_eq!(end.poll_event(), None);
-        assert!(end.try_deadlines(MonotonicNs::now()).is_none());
+        assert_eq!(end.deadlines(MonotonicNs::now()), (0, None));
         drop(adding);
         assert_eq!(end.poll_event(), Some(EndpointEvent::Matched { peer: "x".into() }));
-        assert_eq!(end.try_deadlines(MonotonicNs::now()), Some((0, None)));
     }
 }

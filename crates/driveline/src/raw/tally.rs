@@ -280,22 +280,29 @@ impl Counts {
         if self.deadline_ms.is_none() {
             return Ok(None);
         }
-        let inside = match &self.local {
-            Some((end, _)) => end.try_deadlines(now).ok_or(Contended)?,
-            None => (0, None),
-        };
         let outside = match &self.host {
             Some(host) => host.try_deadlines(now).ok_or(Contended)?,
             None => None,
         };
-        Ok(Some(without_inactive(own, sum(inside, outside))))
+        Ok(Some(without_inactive(own, self.with_local(outside, now))))
     }
 
     /// As [`Self::deadlines`], including deadlines missed while the component was inactive.
     fn all_deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         self.deadline_ms?;
-        let inside = self.local.as_ref().map_or((0, None), |(end, _)| end.deadlines(now));
-        Some(sum(inside, self.host.as_ref().and_then(|h| h.deadlines(now))))
+        let outside = self.host.as_ref().and_then(|h| h.deadlines(now));
+        Some(self.with_local(outside, now))
+    }
+
+    /// Adds the deadlines missed by publishers inside the process.
+    fn with_local(
+        &self,
+        outside: Option<(u64, MonotonicNs)>,
+        now: MonotonicNs,
+    ) -> (u64, MonotonicNs) {
+        let (inside, next) = self.local.as_ref().map_or((0, None), |(end, _)| end.deadlines(now));
+        let (outside, at) = outside.unwrap_or((0, MonotonicNs(u64::MAX)));
+        (inside.saturating_add(outside), next.map_or(at, |next| next.min(at)))
     }
 }
 
@@ -307,14 +314,6 @@ fn without_inactive(own: &Own, all: (u64, MonotonicNs)) -> (u64, MonotonicNs) {
     let (deadlines, next) = all;
     let inactive = own.inactive.until(Taken { deadlines, ..Taken::default() }).deadlines;
     (deadlines.saturating_sub(inactive), next)
-}
-
-fn sum(
-    (inside, next): (u64, Option<MonotonicNs>),
-    outside: Option<(u64, MonotonicNs)>,
-) -> (u64, MonotonicNs) {
-    let (outside, at) = outside.unwrap_or((0, MonotonicNs(u64::MAX)));
-    (inside.saturating_add(outside), next.map_or(at, |next| next.min(at)))
 }
 
 #[cfg(test)]
