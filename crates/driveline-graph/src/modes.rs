@@ -274,7 +274,29 @@ impl Check<'_> {
             self.error(&["entry", key, topic], Part::Key, text, help);
             return None;
         }
+        if whole && self.is_silent_before(topic, modules) {
+            let text = format!(
+                "`{topic}` has no samples before the mode is entered: only components publish it \
+                 that no other mode has active"
+            );
+            let help = "remove it, or name a topic that is published in other modes, too".into();
+            self.error(&["entry", key, topic], Part::Key, text, help);
+        }
         topic.parse().ok()
+    }
+
+    /// Returns true if all publishers of a topic are components that only this mode has active.
+    fn is_silent_before(&self, topic: &str, modules: &[ResolvedModule]) -> bool {
+        let external = self.files.topics.get(topic).is_some_and(|t| t.spec.external);
+        let only_here = |component: &str| {
+            let active = |spec: &ModeSpec| spec.active.iter().any(|name| name == component);
+            let mut modes = self.files.modes.iter().filter(|(_, m)| active(&m.spec));
+            modes.next().is_some_and(|(name, _)| name == self.mode) && modes.next().is_none()
+        };
+        let components = modules.iter().flat_map(|m| &m.components);
+        let mut publishers =
+            components.filter(|c| c.outputs.iter().any(|o| o.topic.as_str() == topic));
+        !external && publishers.all(|c| only_here(c.name.as_str()))
     }
 
     fn rates(

@@ -18,7 +18,7 @@ modes:
   drive:
     active: [lane]
     parameters: { lane: { gain: 3 } }
-    entry: { ready: [sensing], rates: { camera/image: 20 }, ages: { lanes: 100 } }
+    entry: { ready: [sensing], rates: { camera/image: 20 }, ages: { camera/image: 100 } }
     enter_within_ms: 200
     fallback: [stop]
     min_dwell_ms: 500
@@ -37,13 +37,31 @@ modes:
     assert_eq!(drive.parameters["lane"]["gain"], ParameterValue::Float(3.0));
     assert_eq!(drive.ready, ["sensing"]);
     assert_eq!(drive.rates, [("camera/image".parse().unwrap(), 20.0)]);
-    assert_eq!(drive.ages, [("lanes".parse().unwrap(), Duration::from_millis(100))]);
+    assert_eq!(drive.ages, [("camera/image".parse().unwrap(), Duration::from_millis(100))]);
     assert_eq!((drive.fallback.as_slice(), drive.order), (&[0][..], ModeOrder::DeactivateFirst));
     assert_eq!(drive.min_dwell, Duration::from_millis(500));
     let sources =
         [ModeSource::Command, ModeSource::Reaction, ModeSource::Component("lane".to_owned())];
     assert_eq!(drive.switched_by.as_deref(), Some(&sources[..]));
     assert!(modes.is_modal("lane") && !modes.is_modal("camera"));
+}
+
+#[test]
+fn a_mode_does_not_wait_for_what_only_it_publishes() {
+    let modes_of = |graph_text: &str, rates: &str, other: &str| {
+        let text = format!(
+            "modes:\n  stop: {{ active: [{other}] }}\n  drive: {{ active: [lane], entry: {{ rates: \
+             {{ {rates}: 20 }} }} }}\n"
+        );
+        graph(&format!("{graph_text}{text}"))
+    };
+    let modes = |rates: &str, other: &str| modes_of(SOUND, rates, other);
+    sound(modes("camera/image", ""));
+    sound(modes("lanes", "lane"));
+    sound(modes("lanes", ""));
+    let own = SOUND.replace("lanes: { reach: host, external: true }", "lanes: { reach: host }");
+    let shown = modes_of(&own, "lanes", "").diagnostics.render(crate::Colour::No);
+    assert!(shown.contains("`lanes` has no samples before the mode is entered"), "{shown}");
 }
 
 #[test]

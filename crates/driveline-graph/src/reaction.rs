@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const HANG: Duration = Duration::from_secs(3);
 
 /// Smallest memory limit of a module, in bytes; less is a number whose unit was forgotten.
-const SMALLEST_MEMORY: u64 = 1 << 20;
+const SMALLEST_MEMORY: u64 = 64 << 10;
 
 pub(super) fn watch(spec: &ModuleSpec) -> ResolvedWatch {
     let declared = spec.hang_ms.is_some() || spec.on_hang.is_some();

@@ -355,8 +355,8 @@ impl CallState {
 }
 
 impl RateState {
-    /// Returns the rate and the reaction, if it is out of range and a report is due. `total` was counted at `beat`,
-    /// on the module's clock; without a beat, a new window begins.
+    /// Returns the rate and the reaction, if it is out of range and a report is due. `total` was
+    /// counted at `beat`, on the module's clock; without a beat, a new window begins.
     fn look(
         &mut self,
         now: Duration,
