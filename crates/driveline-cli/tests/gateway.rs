@@ -123,7 +123,7 @@ fn one_that_is_stopped_is_named_with_what_lets_it_go_on() {
     let start = Instant::now();
     while std::fs::read_to_string(&path).ok() != Some(pid.to_string()) {
         assert!(start.elapsed() < Duration::from_secs(60), "there is no lock");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(10));
     }
     let (code, _, err) = listed(&domain, &[]);

@@ -312,8 +312,8 @@ fn planned(module: &ResolvedModule, files: &[PathBuf], default_user: u32) -> Pla
     }
 }
 
-/// Returns the file or directory that a parameter names, if it is an absolute path that exists and
-/// is not one of the system.
+/// Returns the file or directory that a parameter names, if it is an absolute path that exists, is
+/// at least two levels below `/`, is not one of the system, and has no comma or colon.
 fn named_file(value: &driveline::ParameterValue) -> Option<PathBuf> {
     let driveline::ParameterValue::Text(text) = value else { return None };
     let path = Path::new(text);

@@ -87,7 +87,7 @@ fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_succes
         while taken < count {
             assert!(Instant::now() < end, "{taken} of {count} images");
             let Some(sample) = subscription.take_next().unwrap() else {
-                // time: a pause between polls; only the time-out of 60 s ends them
+                // time: a pause between polls; they end with the condition
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             };

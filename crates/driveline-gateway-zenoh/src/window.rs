@@ -243,10 +243,10 @@ impl Window {
             + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
     }
 
-    /// Returns true if the sample must travel with samples longer than `than`: it is longer itself,
-    /// or follows one in flight that travels with them. If it overtook that one, the receiver would
-    /// count the overtaken sample as lost. So once a longer sample has been sent, all later samples
-    /// travel with long ones until none of them is in flight.
+    /// Returns true if the sample must be sent with the priority of samples longer than `than`: it
+    /// is longer itself, or follows one in flight that was sent with that priority. If it overtook
+    /// that one, the receiver would count the overtaken sample as lost. So once a longer sample has
+    /// been sent, all later samples have that priority until none of them is in flight.
     pub fn goes_with_long(&mut self, number: u64, than: usize) -> bool {
         let mut with_long = false;
         if let Some(at) = self.flying.iter().position(|f| f.number == number) {

@@ -190,17 +190,13 @@ impl Resolver<'_> {
             .help(help);
             return self.files.error(report(d, key));
         };
-        // On the command line, a value that looks like a number, list or map stays text if the
-        // parameter's default is text.
+        // On the command line, a value that looks like a number, list or map stays the same text if
+        // the parameter's default is text.
         let raw = argument.as_deref().and_then(|a| a.split_once('=')).map(|(_, text)| text.trim());
         let value = match (&value, &declared.default, raw) {
-            (ParameterValue::Text(_), ..) => value,
-            (
-                ParameterValue::List(_) | ParameterValue::Map(_),
-                ParameterValue::Text(_),
-                Some(raw),
-            ) => ParameterValue::Text(raw.to_owned()),
-            (_, ParameterValue::Text(_), Some(_)) => ParameterValue::Text(value.to_string()),
+            (_, default @ ParameterValue::Text(_), Some(raw)) => {
+                parameter_from_text(raw, default).unwrap_or(value)
+            }
             _ => value,
         };
         let given = value.type_name();

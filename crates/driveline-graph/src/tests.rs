@@ -630,6 +630,11 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
     assert_eq!(p["gain"], ParameterValue::Float(3.0));
     assert_eq!(p["model"], ParameterValue::Text("7".into()), "text stays text");
     assert_eq!(p["draw"], ParameterValue::Bool(true));
+    for (given, text) in [("1.50", "1.50"), ("007", "007"), ("x # y", "x # y"), ("\"x\"", "x")] {
+        let g = sound(f.load_with(&[&format!("lane.model={given}")], None));
+        let model = &g.module("perception").unwrap().components[0].parameters["model"];
+        assert_eq!(*model, ParameterValue::Text(text.into()), "{given}");
+    }
 
     finds(
         &f.load_with(&["lane", "lain.gain=1", "lane.gian=1", "lane.draw=[x"], None),

@@ -256,7 +256,7 @@ impl Publisher {
     }
 
     /// Returns the matched subscriptions, except observers, with their reading positions. All
-    /// samples published from now on reach them. No lock, no system call; allocates.
+    /// samples published from now on count for them. No lock, no system call; allocates.
     #[must_use]
     pub fn subscriptions(&mut self) -> Vec<MatchedSubscription> {
         if !self.shared.segment.map.is_here() {

@@ -112,7 +112,7 @@ fn asleep(thread: libc::pid_t) {
         .is_ok_and(|t| t.split(' ').next().is_some_and(|n| futex.iter().any(|f| f == n)))
     {
         assert!(Instant::now() < end, "a waiting thread does not sleep");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -140,7 +140,7 @@ fn watched(domain: &Path) -> String {
         || sleepers.iter().any(|s| s.matched() != 1)
     {
         assert!(Instant::now() < end, "no match");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(1));
     }
     // A control thread answers tools after it has woken the waiting threads of a match, so no late
@@ -218,7 +218,7 @@ fn watched(domain: &Path) -> String {
             "the watched thread does not finish; system calls so far: {:?}",
             calls_since(0)
         );
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(1));
     }
     found.1.lock().unwrap().clone()

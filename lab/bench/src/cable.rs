@@ -219,7 +219,7 @@ mod tests {
         cable.hosts[1].run(&format!("ip link delete {DEVICE}")).unwrap();
         let began = Instant::now();
         while cable.ended().is_none() && began.elapsed() < Duration::from_secs(60) {
-            // time: a pause between polls; only the time-out of 60 s ends them
+            // time: a pause between polls; they end with the condition
             std::thread::sleep(Duration::from_millis(1));
         }
         let ended = measured();

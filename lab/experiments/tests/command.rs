@@ -125,7 +125,7 @@ fn wait_for_a_run(archive: &Path) {
     let began = Instant::now();
     while runs(archive) == 0 {
         assert!(began.elapsed() < Duration::from_secs(60), "no run within a minute");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -476,7 +476,7 @@ fn a_run_that_is_killed_takes_its_processes_with_it() {
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
         let waited = |what: &str| {
             assert!(std::time::Instant::now() < patience, "{workload}: {what}");
-            // time: a pause between polls; only the time-out of 60 s ends them
+            // time: a pause between polls; they end with the condition
             std::thread::sleep(std::time::Duration::from_millis(5));
         };
         while children(run.id()).len() < parts {

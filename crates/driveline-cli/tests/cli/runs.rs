@@ -928,7 +928,7 @@ fn when_the_terminal_goes_a_run_ends_in_good_order() {
         if f.path("out/report.html").exists() && f.path("out/summary.json").exists() {
             break;
         }
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let summary = ended(&f);

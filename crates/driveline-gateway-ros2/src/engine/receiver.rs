@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 
 /// Maximum time that a sample waits until the control thread knows its writer.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
-/// Pause before the next such wait, in multiples of it. Over Zenoh, any session may send samples of
-/// unannounced publishers.
+/// Waiting time that was used is granted again slowly: one part in this many of the time that
+/// passes, up to [`KNOWN_WITHIN`]. Over Zenoh, any session may send samples of unannounced
+/// publishers.
 const PAUSES: u32 = 30;
 /// Longest pause between checks without an event.
 const CHECK_EVERY: Duration = Duration::from_secs(1);

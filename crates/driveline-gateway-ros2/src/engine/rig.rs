@@ -22,7 +22,7 @@ pub(super) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + LONG;
     while !condition() {
         assert!(Instant::now() < end, "not {what}");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(1));
     }
 }

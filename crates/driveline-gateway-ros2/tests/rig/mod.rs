@@ -44,7 +44,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < end, "not {what} within {PATIENCE:?}");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn take(
                 missed += sample.missed();
                 each(sample.payload(), sample.header());
             }
-            // time: a pause between polls; only the time-out of 60 s ends them
+            // time: a pause between polls; they end with the condition
             None => std::thread::sleep(std::time::Duration::from_millis(1)),
         }
     }

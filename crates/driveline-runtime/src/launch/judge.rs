@@ -141,7 +141,8 @@ struct LastReport {
     /// Count at the last check, and the time when it last grew.
     seen: u64,
     grew_at: Option<Duration>,
-    /// Time of the last reaction that is a mode, and the time when the mode before it was entered.
+    /// Time of the last request of a mode, and the time when the run had entered the mode in which
+    /// it was at that request.
     reacted: Option<(Duration, Duration)>,
 }
 

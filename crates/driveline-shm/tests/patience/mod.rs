@@ -12,7 +12,7 @@ pub(crate) fn eventually(mut f: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !f() {
         assert!(Instant::now() < end, "did not come about");
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -217,7 +217,7 @@ mod tests {
         let end = Instant::now() + Duration::from_secs(60);
         while tcp_user_timeout(&later).unwrap() != 600_000 {
             assert!(Instant::now() < end, "the later connection has no limit");
-            // time: a pause between polls; only the time-out of 60 s ends them
+            // time: a pause between polls; they end with the condition
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -77,7 +77,7 @@ pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String>
         if all.is_empty() || Instant::now() > deadline {
             return all;
         }
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -334,8 +334,8 @@ public:
     /// Returns, in `on_trigger`, the sample that the trigger chose, or else the newest sample, also
     /// if an earlier call has read it with `read()`. But a sample that the trigger `any` chose for
     /// one call is not returned in later calls: keep it if they need it. Returns nothing if there
-    /// is no sample, if it is older than the trigger's `max_age`, if the component holds too many
-    /// samples, and in other functions.
+    /// is no sample, if it is older than the trigger's `max_age_ms`, if the component holds too
+    /// many samples, and in other functions.
     [[nodiscard]] std::optional<Sample<T>> read() const { return get(&dl_invocation_read); }
 
     /// Position among the component's inputs.

@@ -155,7 +155,7 @@ impl Machine {
                             self.events(name)
                         ));
                     }
-                    // time: a pause between polls; only the time-out of 60 s ends them
+                    // time: a pause between polls; they end with the condition
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Ok(String::new())

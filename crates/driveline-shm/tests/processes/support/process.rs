@@ -196,7 +196,7 @@ impl Peer {
                 return text;
             }
             assert!(Instant::now() < end, "{}: '{line}' remains '{text}'", self.name);
-            // time: a pause between polls; only the time-out of 60 s ends them
+            // time: a pause between polls; they end with the condition
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -251,7 +251,7 @@ impl Peer {
                 return status;
             }
             assert!(Instant::now() < end, "{}: does not end", self.name);
-            // time: a pause between polls; only the time-out of 60 s ends them
+            // time: a pause between polls; they end with the condition
             std::thread::sleep(Duration::from_millis(1));
         }
     }

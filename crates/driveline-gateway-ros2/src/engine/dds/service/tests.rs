@@ -49,7 +49,7 @@ fn reason(mut broken: impl FnMut() -> Option<String>) -> String {
             Some(reason) => return reason,
             None => assert!(Instant::now() < end, "the break is not reported"),
         }
-        // time: a pause between polls; only the time-out of 60 s ends them
+        // time: a pause between polls; they end with the condition
         std::thread::sleep(Duration::from_millis(2));
     }
 }
