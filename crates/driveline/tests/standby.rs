@@ -5,9 +5,10 @@
 
 use driveline::types::{MonotonicNs, Qos, VirtualClock};
 use driveline::{
-    Context, ContextOptions, Node, PublisherOptions, RawPublisher, RawSample, RawSubscription,
-    Reach, SubscriptionOptions,
+    Context, ContextOptions, Node, Protobuf, PublisherOptions, RawPublisher, RawSample,
+    RawSubscription, Reach, SubscriptionOptions,
 };
+use driveline_msgs::proto::Detections2D;
 use std::time::Duration;
 
 /// Only a failure takes that long.
@@ -156,4 +157,37 @@ fn the_newest_is_the_newest_of_the_owner() {
     assert!(subscription.latest().unwrap().is_none());
     let stats = subscription.stats();
     assert_eq!((stats.received, stats.missed, stats.standby, stats.not_read), (1, 4, 5, 0));
+}
+
+/// The stronger publisher is in the reader's process and delivers by pointer.
+#[test]
+fn an_owner_inside_the_process_is_not_taken_for_one_that_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = |name: &str| {
+        Context::new(ContextOptions {
+            domain_dir: Some(dir.path().join("domain")),
+            ..ContextOptions::named(name)
+        })
+        .unwrap()
+    };
+    let [near, far] = ["near", "far"].map(|name| context(name).node(name).unwrap());
+    let options = |strength| PublisherOptions {
+        reach: Reach::Host,
+        qos: qos(strength),
+        ..Default::default()
+    };
+    let o = SubscriptionOptions { reach: Reach::Host, qos: qos(0), ..Default::default() };
+    let mut subscription = near.value_subscription::<Protobuf<Detections2D>>("boxes", o).unwrap();
+    let mut strong = near.value_publisher::<Protobuf<Detections2D>>("boxes", options(2)).unwrap();
+    let mut weak = far.value_publisher::<Protobuf<Detections2D>>("boxes", options(1)).unwrap();
+    until("matched", || strong.raw().matched() == 1 && weak.raw().matched() == 1);
+    let mut delivered = Vec::new();
+    for frame in 1..=5_u64 {
+        strong.publish_measured(Detections2D::default(), MonotonicNs(10 * frame)).unwrap();
+        weak.publish_measured(Detections2D::default(), MonotonicNs(10 * frame + 1)).unwrap();
+        while let Some(sample) = subscription.take().unwrap() {
+            delivered.push(sample.header().origins.as_slice()[0].source_newest.0);
+        }
+    }
+    assert_eq!(delivered, [10, 20, 30, 40, 50]);
 }

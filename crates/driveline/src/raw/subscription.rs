@@ -67,6 +67,8 @@ pub struct RawSubscription {
     inactive: Inactive,
     /// Set if only the strongest publisher is delivered.
     ownership: Option<Ownership>,
+    /// True if the owner is a publisher inside the process that delivers by pointer.
+    owner_is_local: bool,
     standby: u64,
     /// Counters, for threads that read them.
     counts: Counts,
@@ -170,6 +172,7 @@ impl RawSubscription {
             transient_local,
             inactive: Inactive::default(),
             ownership,
+            owner_is_local: false,
             standby: 0,
             counts,
             context: context.clone(),
@@ -308,13 +311,18 @@ impl RawSubscription {
             source: source.signed(),
         };
         let (owner, host) = (ownership.owner(), &self.host);
-        // Not checked for samples from inside the process: publishers there usually live as long as
-        // the process, and so as long as this subscription.
+        // Not checked for an owner inside the process: publishers there usually live as long as the
+        // process, and so as long as this subscription.
         let gone = || {
             let is_owner = |id| Some(ShortId::from(id).0) == owner;
-            !sample.is_local() && host.as_ref().is_some_and(|h| !h.has_publisher(is_owner))
+            !self.owner_is_local && host.as_ref().is_some_and(|h| !h.has_publisher(is_owner))
         };
-        ownership.admit(offer, gone)
+        let publisher = offer.publisher;
+        let admitted = ownership.admit(offer, gone);
+        if ownership.owner() == Some(publisher) {
+            self.owner_is_local = sample.is_local();
+        }
+        admitted
     }
 
     #[inline]
