@@ -276,8 +276,8 @@ impl Check<'_> {
         }
         if whole && self.is_silent_before(topic, modules) {
             let text = format!(
-                "`{topic}` has no samples before the mode is entered: only components publish it \
-                 that no other mode has active"
+                "`{topic}` has no samples before the mode is entered: all components that publish \
+                 it are active only in this mode"
             );
             let help = "remove it, or name a topic that is published in other modes, too".into();
             self.error(&["entry", key, topic], Part::Key, text, help);

@@ -574,9 +574,9 @@ impl<'a> Topic<'a> {
         self.checksums_by_rules();
     }
 
-    /// Checks the depths of inputs. At host reach, a publisher keeps as many samples as its own
-    /// depth says, so an input cannot have more. Within a process, each subscription has a queue of
-    /// its own depth.
+    /// Checks the depths of inputs. Beyond the process, a publisher keeps as many samples as its
+    /// own depth says, so an input cannot have more. Within a process, each subscription has a
+    /// queue of its own depth.
     fn depths(&mut self) {
         if self.spec.reach == Reach::Process {
             return;

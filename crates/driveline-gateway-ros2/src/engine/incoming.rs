@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics from ROS 2 through one profile: which writers are read, and which are refused.
+//! Topics from ROS 2 through one [`Profile`] (DDS or rmw_zenoh): which writers are read, and which
+//! are refused.
 
 use super::draining::Draining;
 use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};

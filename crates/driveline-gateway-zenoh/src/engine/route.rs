@@ -31,7 +31,8 @@ use zenoh::{Session, Wait};
 /// Samples up to this length are sent before the batches of longer ones.
 const SMALL_BYTES: usize = 8 * 1024;
 /// Maximum number of acknowledgements in the queue of the route's thread: more than two for each
-/// sample that can be in flight. Beyond it, the oldest is dropped and counted as impossible.
+/// sample that can be in flight. Beyond it, the oldest is dropped and counted in
+/// `impossible_acknowledgements`.
 const MAX_WAITING_ACKS: usize = 128;
 /// A time request of another route counts as this route's nudge (a small message behind the samples
 /// in flight, see [`Window::nudge_at`]) if it is not older than this.
@@ -280,9 +281,10 @@ impl Drop for Route {
     }
 }
 
-/// State of a publisher on the other host.
+/// State of the remote publisher that stands for a publisher of this host on the other host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
+    /// It exists.
     Received,
     /// It does not exist yet. The route waits for it until this time.
     Awaited(MonotonicNs),

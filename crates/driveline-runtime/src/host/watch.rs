@@ -282,7 +282,7 @@ impl Thread {
             format!(": {} for {} s", r.place, now.since(r.since).as_secs())
         });
         crash::write(
-            format!("error: module '{}' {why}{place}; it ends without\n", self.subject.module)
+            format!("error: module '{}' {why}{place}; its process ends now\n", self.subject.module)
                 .as_bytes(),
         );
         if let Some(account) = &self.subject.account {

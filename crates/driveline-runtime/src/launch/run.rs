@@ -454,8 +454,8 @@ impl Launcher<'_> {
     fn stays_down(&mut self, process: usize, why: DownReason, others_go_on: bool) {
         let module = self.name(process);
         let p = &self.processes[process];
-        // The process was ended in order, together with another one, and the run ended before it
-        // was started again.
+        // The process was ended on request, because another one restarted (`restart_with`), and
+        // the run ended before it was started again.
         if why == DownReason::RunStops && p.death.is_none() {
             return;
         }
@@ -694,7 +694,8 @@ impl Launcher<'_> {
             matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));
         let Some(c) = &mut self.processes[process].child else { return Ok(()) };
         // The process has ended itself, because a component did not return within the process's own
-        // time-out, which passed before the launcher's.
+        // time-out, or because it was asked twice to stop. The launcher's time-out usually ends
+        // first (`STOP_BEHIND`); not if the process was asked to stop by others before.
         let gave_up = c.end_requested && status.code() == Some(i32::from(host::exit::STUCK));
         c.killed |= gave_up;
         if gave_up && stopping && !self.killed.contains(&c.module) {
@@ -743,8 +744,8 @@ impl Launcher<'_> {
             exit_code: status.code(),
             signal: status.signal(),
             when,
-            // A killed process has a cause only if it was given up: it is unknown whether the
-            // signal has reached it.
+            // A killed process has a cause only if the launcher no longer waits for its end
+            // (`is_lost`): it is unknown whether the signal has reached it.
             cause: if killed {
                 from_outside.filter(|_| c.is_lost())
             } else {
