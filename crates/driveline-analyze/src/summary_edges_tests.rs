@@ -94,6 +94,41 @@ fn the_longest_wait_is_found_where_it_is_and_not_where_it_is_noticed() {
     );
 }
 
+/// Graph: camera → b → c → d, each at fixed times. The data waits 3, 3 and 5 ms.
+#[test]
+fn a_wait_is_compared_with_each_earlier_one_and_not_with_their_sum() {
+    let reads = |name: &str, from: &str| {
+        let mut stage = stage(name, &[], &[name]);
+        let (name, topic) = ("in".into(), topic(from));
+        stage.inputs.push(InputFacts { name, topic, triggers: false });
+        stage
+    };
+    let stages = vec![
+        stage("camera", &[], &["camera"]),
+        reads("b", "camera"),
+        reads("c", "b"),
+        reads("d", "c"),
+    ];
+    let mut run = Collector::new(RunFacts { stages, ..RunFacts::default() });
+    for i in 0..10u64 {
+        let at = |ms: u64| (i * 40 + ms) * MS;
+        let mut header = published("camera", i + 1, &[], at(0), at(0));
+        for (stage, from, start) in [("b", "camera", 3), ("c", "b", 6), ("d", "c", 11)] {
+            run.add(&StageRecord {
+                stage,
+                start: MonotonicNs(at(start)),
+                end: MonotonicNs(at(start)),
+                inputs: &[input("in", from, Arrival::Read, &header, 0)],
+                ..StageRecord::default()
+            });
+            header = published(stage, i + 1, &[(&header, Arrival::Read)], at(start), at(start));
+        }
+    }
+    let s = run.summary();
+    let wait = s.end_to_end[0].longest_wait.as_ref().unwrap();
+    assert_eq!((wait.stage.as_str(), wait.mean_us), ("d", 5_000.0));
+}
+
 #[test]
 fn where_work_or_transport_dominates_no_wait_is_reported() {
     let mut run = Collector::new(facts());

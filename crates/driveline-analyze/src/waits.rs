@@ -46,37 +46,41 @@ pub(crate) fn longest(
         return None;
     }
     let mut stage = sink;
+    // The longest wait so far: its mean over all calls of the stage, and its place.
+    let mut longest: Option<(f64, Wait)> = None;
     for _ in 0..MAX_STEPS {
-        let carriers: Vec<(&str, &Carrier)> = run
-            .stages
-            .get(stage)?
+        let Some(seen) = run.stages.get(stage) else { break };
+        let carriers: Vec<(&str, &Carrier)> = seen
             .carriers
             .iter()
             .filter(|((o, _), _)| *o == origin)
             .map(|((_, input), c)| (input.as_str(), c))
             .collect();
-        let (input, most) = carriers.iter().max_by_key(|(_, c)| c.here_ns)?;
-        let before = carriers.iter().fold(0i64, |sum, (_, c)| sum.saturating_add(c.before_ns));
+        let Some((input, most)) = carriers.iter().max_by_key(|(_, c)| c.here_ns) else { break };
+        let of_calls = carriers.iter().fold(0u64, |sum, (_, c)| sum.saturating_add(c.calls));
+        let mean = |ns: f64| ns / of_calls.max(1) as f64;
+        let here = mean(most.here_ns as f64);
+        if most.here_ns > 0 && longest.as_ref().is_none_or(|(most, _)| here > *most) {
+            let wait = Wait::at(run, stage, input, (most, of_calls), origin, figures);
+            longest = Some((here, wait));
+        }
+        // All earlier waits together are `before`: none of them is longer.
+        let before = mean(carriers.iter().map(|(_, c)| c.before_ns as f64).sum());
         let upstream = carriers
             .iter()
             .max_by_key(|(_, c)| c.before_ns)
             .and_then(|(_, c)| run.publisher_of(c.topic));
         match upstream {
-            // The data waited longer at an earlier stage.
             Some(publisher)
-                if i128::from(before) > i128::from(most.here_ns) && publisher != stage =>
+                if publisher != stage
+                    && longest.as_ref().is_none_or(|(most, _)| before > *most) =>
             {
-                stage = publisher
+                stage = publisher;
             }
-            _ if most.here_ns > 0 => {
-                let of_calls =
-                    carriers.iter().fold(0u64, |sum, (_, c)| sum.saturating_add(c.calls));
-                return Some(Wait::at(run, stage, input, (most, of_calls), origin, figures));
-            }
-            _ => return None,
+            _ => break,
         }
     }
-    None
+    longest.map(|(_, wait)| wait)
 }
 
 impl Wait {

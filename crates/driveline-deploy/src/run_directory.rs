@@ -32,8 +32,9 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Creates the directory below `/dev/shm`, with a directory for the account of each module.
-    /// `users` has the user of each module.
+    /// Creates the directory below `/dev/shm`. It contains a directory for each module with the
+    /// socket on which the module sends its account (its records) to the launcher. `users` has the
+    /// user of each module.
     ///
     /// # Errors
     /// If a file or directory cannot be created, or its owner cannot be changed.
@@ -165,7 +166,7 @@ impl RunDirectory {
         self.path.join("domain")
     }
 
-    /// Returns the directory of the accounts.
+    /// Returns the directory that contains the sockets of the accounts.
     #[must_use]
     pub fn accounts(&self) -> PathBuf {
         self.path.join("accounts")

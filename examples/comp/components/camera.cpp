@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Camera: publishes the frames of a video, a folder of images, a device or the synthetic drive.
-// They are rendered or decoded directly into the memory that the other components read.
+// They are rendered, or in most cases decoded, directly into the memory that the other components
+// read.
 #include <chrono>
 #include <cmath>
 #include <cstdint>

@@ -15,7 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t second_ns = 1'000'000'000U;
-/// Delay of a sender, beyond twice its schedule, after which the rest counts as not sent.
+/// A sender gives up this long after twice the planned duration of its schedule. The remaining
+/// samples count as not sent.
 constexpr std::uint64_t patience_ns = 5 * second_ns;
 constexpr auto after_first = milliseconds(50);
 /// Rest before the end mark, so that it replaces no unread sample.

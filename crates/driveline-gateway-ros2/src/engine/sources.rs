@@ -30,7 +30,7 @@ fn access(spec: &Spec) -> Access {
 }
 
 /// QoS that the gateway requests from publishers with this offer. If a rule passes on less than is
-/// offered, the gateway requests no more here.
+/// offered, the gateway requests only that much.
 fn requested(
     local: &LocalTopic,
     rule: &Rule,

@@ -47,12 +47,12 @@ pub struct CaseSpec {
     #[schemars(range(max = 99))]
     pub priority: Option<u8>,
     /// CPUs of both ends: `apart` (publisher on the first CPU, subscribers on the others in turn),
-    /// `one` (all on the first) or `any` (no affinity); without the key `apart`. CPUs of the stages
+    /// `one` (all on the first) or `any` (no affinity). Default: `apart`. CPUs of the stages
     /// of a chain that name none: `apart` (on all CPUs in turn, in the order of the file), `one` or
-    /// `any`; without the key `any`.
+    /// `any`. Default: `any`.
     pub cpus: Option<CpusSpec>,
     /// Measurement of the link in place of samples that pass: processor time at rest, start-up, or
-    /// publisher and callback on one thread; only in a case (samples).
+    /// publisher and callback on one thread. Permitted only in a case. Default: samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<MeasureSpec>,
     /// Several links at the same time, by topic, instead of one; only in a case, and not one within
