@@ -128,8 +128,8 @@ pub(super) struct Conditions<'a> {
     pub(super) ending: bool,
     /// The mode of the run, or the mode that is being entered.
     pub(super) mode: Option<&'a str>,
-    /// Time when the run's mode was entered.
-    pub(super) mode_since: Duration,
+    /// Time of the last switch that a command or a component has requested.
+    pub(super) asked_at: Duration,
 }
 
 /// Reports and reactions of one counter of findings.
@@ -141,8 +141,7 @@ struct LastReport {
     /// Count at the last check, and the time when it last grew.
     seen: u64,
     grew_at: Option<Duration>,
-    /// Time of the last request of a mode, and the time when the run had entered the mode in which
-    /// it was at that request.
+    /// Time of the last request of a mode, and `asked_at` at that time.
     reacted: Option<(Duration, Duration)>,
 }
 
@@ -150,8 +149,9 @@ impl LastReport {
     /// Returns the increase of a counter and the reaction to it, if a report is due now.
     ///
     /// Reports are at least [`AGAIN`] apart. Only a mode is requested earlier, if the run is in
-    /// another mode and the counter has just grown: when a new fault begins, and when the run's
-    /// mode was changed since the last request. A fault that is over causes no reaction.
+    /// another mode and the counter has just grown: when a new fault begins, and when a command or
+    /// a component has requested a mode since the last request. So reactions of several faults do
+    /// not replace each other's modes all the time. A fault that is over causes no reaction.
     fn due(
         &mut self,
         now: Duration,
@@ -174,11 +174,11 @@ impl LastReport {
                 let request = grown
                     && on.mode != Some(mode)
                     && (begins
-                        || self.reacted.is_none_or(|(at, since)| {
-                            since != on.mode_since || for_long(at, AGAIN)
+                        || self.reacted.is_none_or(|(at, asked_at)| {
+                            asked_at != on.asked_at || for_long(at, AGAIN)
                         }));
                 if request {
-                    self.reacted = Some((now, on.mode_since));
+                    self.reacted = Some((now, on.asked_at));
                 }
                 if request { reaction.clone() } else { Reaction::Event }
             }

@@ -290,32 +290,26 @@ fn a_mode_is_requested_at_each_fault_and_never_after_it() {
     let mut module = module();
     module.components[0].inputs[0].on_deadline = Some(Reaction::Mode("late".into()));
     let mut world = World::new(&module);
-    // Looks for some time in a mode that was entered at `since`; each look finds `misses` more.
-    let mut look = |seconds: f64, misses: u64, mode: &'static str, since: Duration| {
+    // Looks for some time. Each look finds `misses` more. `asked_at`: when the mode was commanded.
+    let mut look = |seconds: f64, misses: u64, mode: &'static str, asked_at: Duration| {
         let end = world.now + Duration::from_secs_f64(seconds);
         while world.now < end {
             world.now += PERIOD;
             world.beat();
             world.component().inputs[0] += misses;
-            world.look(Conditions { mode: Some(mode), mode_since: since, ..Conditions::default() });
+            world.look(Conditions { mode: Some(mode), asked_at, ..Conditions::default() });
         }
         let found = std::mem::take(&mut world.found).into_iter();
-        let modes = found.filter(|f| f.reaction == Reaction::Mode("late".into())).count();
-        (modes, world.now)
+        found.filter(|f| f.reaction == Reaction::Mode("late".into())).count()
     };
-    let (modes, now) = look(0.1, 1, "drive", S);
-    assert_eq!(modes, 1, "at once");
-    assert_eq!(look(30.0, 1, "late", now).0, 0, "the mode is in force");
-    let (modes, back) = look(0.4, 0, "late", now);
-    assert_eq!(modes, 0);
-    assert_eq!(look(60.0, 0, "drive", back).0, 0, "a fault that is over causes nothing");
-    assert_eq!(look(0.1, 1, "drive", back).0, 1, "the next fault");
-    assert_eq!(
-        look(9.0, 1, "drive", back).0,
-        0,
-        "a request that was refused is not repeated at once"
-    );
-    assert_eq!(look(2.0, 1, "drive", back).0, 1, "but later, as long as the fault lasts");
-    let (_, again) = look(0.1, 0, "late", back);
-    assert_eq!(look(0.1, 1, "drive", again).0, 1, "a command has changed the mode meanwhile");
+    let never = Duration::ZERO;
+    assert_eq!(look(0.1, 1, "drive", never), 1, "at once");
+    assert_eq!(look(30.0, 1, "late", never), 0, "the mode is in force");
+    assert_eq!(look(0.4, 0, "late", never), 0);
+    assert_eq!(look(60.0, 0, "drive", S), 0, "a fault that is over causes nothing");
+    assert_eq!(look(0.1, 1, "drive", S), 1, "the next fault");
+    assert_eq!(look(9.0, 1, "drive", S), 0, "a refused request is not repeated at once");
+    assert_eq!(look(2.0, 1, "drive", S), 1, "but later, as long as the fault lasts");
+    assert_eq!(look(0.3, 1, "stop", S), 0, "nor if another reaction has changed the mode");
+    assert_eq!(look(0.1, 1, "drive", 2 * S), 1, "a command has changed the mode meanwhile");
 }

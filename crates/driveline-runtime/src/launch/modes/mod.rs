@@ -30,6 +30,8 @@ pub(super) struct ModeControl<'a> {
     /// Processes of the modules that each mode's condition names.
     ready: Vec<Vec<usize>>,
     last: Option<LastSwitch>,
+    /// Time of the last switch that a command or a component has requested.
+    asked_at: Duration,
     /// Errors of the components' last failed transitions.
     errors: BTreeMap<usize, String>,
 }
@@ -78,6 +80,7 @@ impl<'a> ModeControl<'a> {
             modes,
             components,
             last: None,
+            asked_at: Duration::ZERO,
             errors: BTreeMap::new(),
         })
     }
@@ -140,12 +143,17 @@ impl<'a> ModeControl<'a> {
         &self.modes.modes[mode].name
     }
 
-    /// Returns the mode of the run, or the mode that is being entered, and the time when the mode
-    /// of the run was entered.
+    /// Returns true once the initial mode was entered.
+    pub(super) fn has_entered(&self) -> bool {
+        self.machine.current().is_some()
+    }
+
+    /// Returns the mode of the run, or the mode that is being entered, and the time of the last
+    /// switch that a command or a component has requested.
     pub(super) fn in_force(&self) -> Option<(&'a str, Duration)> {
-        let current = self.machine.current();
-        let mode = self.machine.switch().map(|s| s.target).or(current.map(|(mode, _)| mode))?;
-        Some((self.name(mode), current.map_or(Duration::ZERO, |(_, since)| since)))
+        let current = self.machine.current().map(|(mode, _)| mode);
+        let mode = self.machine.switch().map(|s| s.target).or(current)?;
+        Some((self.name(mode), self.asked_at))
     }
 
     /// Names of all modes.
@@ -231,6 +239,9 @@ impl<'a> ModeControl<'a> {
     pub(super) fn note(&mut self, action: &Action, now: Duration) {
         match action {
             Action::Began { switch, from, mode, by } => {
+                if matches!(by, Source::Command | Source::Component(_)) {
+                    self.asked_at = now;
+                }
                 self.last = Some(LastSwitch {
                     number: *switch,
                     from: *from,

@@ -47,12 +47,12 @@ impl<'a> Launcher<'a> {
         let event = |text| Fault { text, reaction: Reaction::Event, hangs: false };
         let mut faults: Vec<Fault> =
             p.watching.take(module, child).err().map(event).into_iter().collect();
-        let (mode, mode_since) = self.modes.as_ref().and_then(ModeControl::in_force).unzip();
+        let (mode, asked_at) = self.modes.as_ref().and_then(ModeControl::in_force).unzip();
         let on = Conditions {
             suspended: child.suspended,
             ending: !matches!(self.phase, Phase::Running),
             mode,
-            mode_since: mode_since.unwrap_or_default(),
+            asked_at: asked_at.unwrap_or_default(),
         };
         if let Some((beats, judge)) = p.watching.beats.as_mut().filter(|_| runs && ready)
             && let Some(seen) = beats.read()

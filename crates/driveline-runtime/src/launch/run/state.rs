@@ -281,6 +281,9 @@ impl Launcher<'_> {
         let whole = match self.phase {
             Phase::Matching { .. } => Some("the modules have not found each other yet"),
             Phase::Stopping { .. } => Some("the run is ending"),
+            Phase::Running if self.modes.as_ref().is_some_and(|m| !m.has_entered()) => {
+                Some("its first mode is being entered")
+            }
             _ => None,
         };
         let one = |(i, p): (usize, &ProcessStatus)| {
