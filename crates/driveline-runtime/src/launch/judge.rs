@@ -15,6 +15,9 @@ use std::time::Duration;
 pub(super) const AGAIN: Duration = Duration::from_secs(10);
 /// A finding after a longer time without one of its kind begins a new fault.
 const QUIET: Duration = Duration::from_secs(3);
+/// A finding this soon after a requested switch can be of the time before it: modules and launcher
+/// check every 100 ms.
+const BEFORE_SWITCH: Duration = Duration::from_millis(300);
 /// Minimum time over which a rate is measured.
 const WINDOW: Duration = Duration::from_secs(1);
 /// Minimum length of the same window in samples at the declared rate: below 20 Hz, the window is
@@ -128,7 +131,7 @@ pub(super) struct Conditions<'a> {
     pub(super) ending: bool,
     /// The mode of the run, or the mode that is being entered.
     pub(super) mode: Option<&'a str>,
-    /// Time of the last switch that a command or a component has requested.
+    /// Time when the last switch that a command or a component has requested began or ended.
     pub(super) asked_at: Duration,
 }
 
@@ -173,6 +176,7 @@ impl LastReport {
             Reaction::Mode(mode) => {
                 let request = grown
                     && on.mode != Some(mode)
+                    && for_long(on.asked_at, BEFORE_SWITCH)
                     && (begins
                         || self.reacted.is_none_or(|(at, asked_at)| {
                             asked_at != on.asked_at || for_long(at, AGAIN)

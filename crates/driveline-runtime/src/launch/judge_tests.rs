@@ -292,6 +292,7 @@ fn a_mode_is_requested_at_each_fault_and_never_after_it() {
     let mut world = World::new(&module);
     // Looks for some time. Each look finds `misses` more. `asked_at`: when the mode was commanded.
     let mut look = |seconds: f64, misses: u64, mode: &'static str, asked_at: Duration| {
+        let asked_at = asked_at.min(world.now);
         let end = world.now + Duration::from_secs_f64(seconds);
         while world.now < end {
             world.now += PERIOD;
@@ -312,4 +313,8 @@ fn a_mode_is_requested_at_each_fault_and_never_after_it() {
     assert_eq!(look(2.0, 1, "drive", S), 1, "but later, as long as the fault lasts");
     assert_eq!(look(0.3, 1, "stop", S), 0, "nor if another reaction has changed the mode");
     assert_eq!(look(0.1, 1, "drive", 2 * S), 1, "a command has changed the mode meanwhile");
+    assert_eq!(look(9.0, 1, "late", 2 * S), 0);
+    let now = Duration::MAX;
+    assert_eq!(look(0.1, 1, "drive", now), 0, "it may have been missed before the command");
+    assert_eq!(look(20.0, 0, "drive", 3 * S), 0);
 }

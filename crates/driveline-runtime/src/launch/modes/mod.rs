@@ -30,8 +30,10 @@ pub(super) struct ModeControl<'a> {
     /// Processes of the modules that each mode's condition names.
     ready: Vec<Vec<usize>>,
     last: Option<LastSwitch>,
-    /// Time of the last switch that a command or a component has requested.
+    /// Time when the last switch that a command or a component has requested began or ended.
     asked_at: Duration,
+    /// True if the last switch is one of these.
+    asked: bool,
     /// Errors of the components' last failed transitions.
     errors: BTreeMap<usize, String>,
 }
@@ -81,6 +83,7 @@ impl<'a> ModeControl<'a> {
             components,
             last: None,
             asked_at: Duration::ZERO,
+            asked: false,
             errors: BTreeMap::new(),
         })
     }
@@ -148,8 +151,8 @@ impl<'a> ModeControl<'a> {
         self.machine.current().is_some()
     }
 
-    /// Returns the mode of the run, or the mode that is being entered, and the time of the last
-    /// switch that a command or a component has requested.
+    /// Returns the mode of the run, or the mode that is being entered, and the time when
+    /// the last switch that a command or a component has requested began or ended.
     pub(super) fn in_force(&self) -> Option<(&'a str, Duration)> {
         let current = self.machine.current().map(|(mode, _)| mode);
         let mode = self.machine.switch().map(|s| s.target).or(current)?;
@@ -239,7 +242,8 @@ impl<'a> ModeControl<'a> {
     pub(super) fn note(&mut self, action: &Action, now: Duration) {
         match action {
             Action::Began { switch, from, mode, by } => {
-                if matches!(by, Source::Command | Source::Component(_)) {
+                self.asked = matches!(by, Source::Command | Source::Component(_));
+                if self.asked {
                     self.asked_at = now;
                 }
                 self.last = Some(LastSwitch {
@@ -259,6 +263,9 @@ impl<'a> ModeControl<'a> {
                 }
             }
             Action::Entered { mode, after, .. } => {
+                if self.asked {
+                    self.asked_at = now;
+                }
                 if let Some(last) = &mut self.last {
                     (last.mode, last.after, last.at) = (*mode, *after, now);
                 }
