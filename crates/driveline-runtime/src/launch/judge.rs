@@ -234,6 +234,8 @@ pub(super) struct Judge<'a> {
     components: Vec<ComponentState>,
     /// Last check, last beat, and when that beat was seen first.
     last: Option<(Duration, u64, Duration)>,
+    /// True from a time that does not count until the next beat: the last beat is from before it.
+    waits_for_beat: bool,
 }
 
 impl<'a> Judge<'a> {
@@ -243,7 +245,8 @@ impl<'a> Judge<'a> {
             rates: vec![RateState::default(); c.outputs.len()],
             ..ComponentState::default()
         };
-        Self { module, components: module.components.iter().map(component).collect(), last: None }
+        let components = module.components.iter().map(component).collect();
+        Self { module, components, last: None, waits_for_beat: false }
     }
 
     /// Notes which components are inactive: their rates are not judged.
@@ -330,14 +333,16 @@ impl<'a> Judge<'a> {
         };
         if suspended {
             self.last = Some((now, beat, now));
+            self.waits_for_beat = true;
             return None;
         }
         let stood_still = now.saturating_sub(looked) > STALL;
+        self.waits_for_beat = beat == known && (self.waits_for_beat || stood_still);
         if beat == known {
             // No new beat: only the next one shows whether the process has worked since the last.
             let since = if stood_still { now } else { since };
             self.last = Some((now, known, since));
-            return if now.saturating_sub(since) > STALL || stood_still {
+            return if now.saturating_sub(since) > STALL || self.waits_for_beat {
                 None
             } else {
                 Some(Duration::ZERO)

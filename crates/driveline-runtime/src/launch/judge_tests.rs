@@ -285,6 +285,27 @@ fn the_silence_of_an_inactive_component_is_no_finding() {
     assert_eq!(world.runs(10 * S).len(), 1);
 }
 
+/// The launcher can check before the module has written its first beat after a suspension.
+#[test]
+fn no_rate_contains_a_suspension() {
+    let module = module();
+    for checks in 0..5 {
+        let mut world = World::new(&module);
+        assert_eq!(world.runs(3 * S), []);
+        for _ in 0..20 {
+            world.now += PERIOD;
+            world.look(Conditions { suspended: true, ..Conditions::default() });
+        }
+        for _ in 0..checks {
+            world.now += PERIOD / 5;
+            world.look(Conditions::default());
+        }
+        // Nothing was published meanwhile.
+        world.words.beat = u64::try_from(world.now.as_nanos()).unwrap();
+        assert_eq!(world.runs(10 * S), [], "{checks} checks before the first beat");
+    }
+}
+
 #[test]
 fn a_mode_is_requested_at_each_fault_and_never_after_it() {
     let mut module = module();
