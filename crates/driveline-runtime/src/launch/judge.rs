@@ -202,8 +202,9 @@ struct CallState {
     since: u64,
     /// Working time of the process since the call was seen first.
     lasts: Duration,
-    /// The hang of this call was reported.
-    hang_reported: bool,
+    /// Number of checks that found the call hanging, and its reports.
+    hangs: u64,
+    hang: LastReport,
     /// This call was counted as an overrun before it ended.
     early: bool,
 }
@@ -273,11 +274,16 @@ impl<'a> Judge<'a> {
             let call = &mut state.call;
             if let Some((limit, reaction)) = &self.module.watch.hang
                 && call.lasts > *limit
-                && !std::mem::replace(&mut call.hang_reported, true)
             {
-                let (lasts, limit) = (call.lasts, *limit);
-                let what = What::Hang { component: component.clone(), lasts, limit };
-                found.push(Finding { what, reaction: reaction.clone() });
+                call.hangs += 1;
+                // Without a mode, one report for each call: the call is over, or its process ends.
+                let reported = call.hangs > 1 && !matches!(reaction, Reaction::Mode(_));
+                let due = call.hang.due(now, call.hangs, reaction, on).filter(|_| !reported);
+                if let Some((_, reaction)) = due {
+                    let (lasts, limit) = (call.lasts, *limit);
+                    let what = What::Hang { component: component.clone(), lasts, limit };
+                    found.push(Finding { what, reaction });
+                }
             }
             if let Some(budget) = &spec.budget {
                 if call.since != 0 && call.lasts > budget.time && !call.early {

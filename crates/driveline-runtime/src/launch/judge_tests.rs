@@ -339,3 +339,28 @@ fn a_mode_is_requested_at_each_fault_and_never_after_it() {
     assert_eq!(look(0.1, 1, "drive", now), 0, "it may have been missed before the command");
     assert_eq!(look(20.0, 0, "drive", 3 * S), 0);
 }
+
+#[test]
+fn a_call_that_still_hangs_leads_back_to_the_mode() {
+    let mut module = module();
+    module.components[0].budget = None;
+    module.components[0].outputs[0].rate = None;
+    module.watch.hang = Some((2 * S, Reaction::Mode("stop".into())));
+    let mut world = World::new(&module);
+    world.component().since = 77;
+    let mut requests = |seconds: u32, mode: &'static str, asked_at: Duration| {
+        let end = world.now + seconds * S;
+        while world.now < end {
+            world.now += PERIOD;
+            world.beat();
+            world.look(Conditions { mode: Some(mode), asked_at, ..Conditions::default() });
+        }
+        let found = std::mem::take(&mut world.found).into_iter();
+        found.filter(|f| matches!(f.reaction, Reaction::Mode(_))).count()
+    };
+    assert_eq!(requests(3, "drive", Duration::ZERO), 1);
+    assert_eq!(requests(30, "stop", Duration::ZERO), 0, "the mode is in force");
+    assert_eq!(requests(1, "drive", S), 1, "a command has left the mode");
+    assert_eq!(requests(8, "drive", S), 0, "refused");
+    assert_eq!(requests(2, "drive", S), 1, "again after 10 s");
+}
