@@ -113,8 +113,11 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
         if let Some(memory) = spec.limits.memory.filter(|m| m.0 < SMALLEST_MEMORY) {
             report(
                 &["limits", "memory"],
-                format!("the limit is {} bytes, and every process needs more", memory.0),
-                format!("write its unit, such as `{} MiB`", memory.0),
+                format!("every process needs more than `memory: {}` (bytes)", memory.0),
+                match memory.0 {
+                    0..1024 => format!("write the unit, such as `{} MiB`", memory.0),
+                    _ => "write some MiB, such as `500 MiB`".to_owned(),
+                },
             );
         }
         for (name, c) in &spec.components {
