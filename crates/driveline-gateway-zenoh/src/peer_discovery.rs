@@ -18,8 +18,8 @@ use std::time::Duration;
 pub const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Pause between two attempts, which also limits attempts that one host can cause at a third one.
 pub const ATTEMPT_EVERY: Duration = Duration::from_millis(125);
-/// Of two hosts that are reported to each other, the one with the lower start number tries first.
-/// The other one tries after this time, in case only it can connect. Zenoh would keep both
+/// If two hosts are reported to each other, the host with the lower start number tries first. The
+/// other host tries after this time, in case only it can connect. Zenoh would keep both
 /// connections of two simultaneous attempts.
 const YIELDS_FOR: Duration = Duration::from_secs(20);
 /// A host is logged as not reached if it is reported, and attempts fail, for this long.

@@ -274,7 +274,8 @@ impl Check<'_> {
             self.error(&["entry", key, topic], Part::Key, text, help);
             return None;
         }
-        if whole && self.is_silent_before(topic, modules) {
+        // An age can hold for a while after the mode was left; a rate cannot.
+        if whole && key == "rates" && self.is_silent_before(topic, modules) {
             let text = format!(
                 "`{topic}` has no samples before the mode is entered: all components that publish \
                  it are active only in this mode"

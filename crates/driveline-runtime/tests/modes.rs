@@ -181,7 +181,8 @@ fn a_suspended_module_does_not_enter_a_mode_that_the_run_has_left() {
             "active: [planner], enter_within_ms: 60000",
             "active: [planner], enter_within_ms: 500",
         )
-        .replace(", entry: {ready: [sensing], rates: {a: 1}, ages: {a: 10000}}", "");
+        .replace(", entry: {ready: [sensing], rates: {a: 1}, ages: {a: 10000}}", "")
+        + "  patient: {active: [planner], enter_within_ms: 60000}\n";
     let text = graph(["", "", ""], "environment: {}", &modes);
     let (seen, _) = while_running(&text, |tool| {
         settled(tool, "manual");
@@ -191,8 +192,8 @@ fn a_suspended_module_does_not_enter_a_mode_that_the_run_has_left() {
         tool.until(Verb::Mode, |run| mode(run).current.as_deref() == Some("safe_stop"));
         tool.signal("planning", Signal::CONT);
         settled(tool, "safe_stop");
-        tool.ask(Ask::mode("autonomous")).unwrap();
-        settled(tool, "autonomous");
+        tool.ask(Ask::mode("patient")).unwrap();
+        settled(tool, "patient");
     });
     let activations = transitions(&seen).iter().filter(|t| **t == ("planner", true)).count();
     assert_eq!(activations, 1, "only for the second request: {:?}", transitions(&seen));

@@ -15,6 +15,15 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 const PERIOD: Duration = Duration::from_millis(40);
 
+/// Returns a node of a context of its own, which counts as a process of its own.
+fn node(dir: &tempfile::TempDir, name: &str) -> Node {
+    let options = ContextOptions {
+        domain_dir: Some(dir.path().join("domain")),
+        ..ContextOptions::named(name)
+    };
+    Context::new(options).unwrap().node(name).unwrap()
+}
+
 fn qos(strength: u32) -> Qos {
     Qos { depth: 16, deadline_ms: Some(100), strength: Some(strength), ..Qos::default() }
 }
@@ -63,15 +72,7 @@ fn the_weaker_takes_over_within_the_deadline_without_a_frame_twice() {
     let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000_000));
     let _entered = clock.enter();
     let dir = tempfile::tempdir().unwrap();
-    let context = |name: &str| {
-        Context::new(ContextOptions {
-            domain_dir: Some(dir.path().join("domain")),
-            ..ContextOptions::named(name)
-        })
-        .unwrap()
-    };
-    let [near, one, two] =
-        ["reader", "strong", "weak"].map(|name| context(name).node(name).unwrap());
+    let [near, one, two] = ["reader", "strong", "weak"].map(|name| node(&dir, name));
     let o = SubscriptionOptions {
         reach: Reach::Host,
         qos: qos(0),
@@ -127,15 +128,7 @@ fn the_weaker_takes_over_within_the_deadline_without_a_frame_twice() {
 #[test]
 fn the_newest_is_the_newest_of_the_owner() {
     let dir = tempfile::tempdir().unwrap();
-    let context = |name: &str| {
-        Context::new(ContextOptions {
-            domain_dir: Some(dir.path().join("domain")),
-            ..ContextOptions::named(name)
-        })
-        .unwrap()
-    };
-    let [near, one, two] =
-        ["reader", "strong", "weak"].map(|name| context(name).node(name).unwrap());
+    let [near, one, two] = ["reader", "strong", "weak"].map(|name| node(&dir, name));
     let o = SubscriptionOptions {
         reach: Reach::Host,
         qos: qos(0),
@@ -163,14 +156,7 @@ fn the_newest_is_the_newest_of_the_owner() {
 #[test]
 fn an_owner_inside_the_process_is_not_taken_for_one_that_has_ended() {
     let dir = tempfile::tempdir().unwrap();
-    let context = |name: &str| {
-        Context::new(ContextOptions {
-            domain_dir: Some(dir.path().join("domain")),
-            ..ContextOptions::named(name)
-        })
-        .unwrap()
-    };
-    let [near, far] = ["near", "far"].map(|name| context(name).node(name).unwrap());
+    let [near, far] = ["near", "far"].map(|name| node(&dir, name));
     let options = |strength| PublisherOptions {
         reach: Reach::Host,
         qos: qos(strength),

@@ -122,7 +122,7 @@ pub(super) struct Finding {
     pub(super) reaction: Reaction,
 }
 
-/// What else decides on findings and reactions.
+/// State of the process and of the run on which findings and reactions depend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions<'a> {
     /// It is suspended by SIGSTOP or a debugger.

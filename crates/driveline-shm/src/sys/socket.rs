@@ -75,8 +75,8 @@ fn publish_name(
 ) -> io::Result<GuardedFd> {
     let socket = new(kind)?;
     if !matches!(name.kind, Kind::Publisher(_)) {
-        // Of the messages that arrive at sockets in the directory, only HELLO has descriptors, and
-        // only publishers receive HELLO. Connections inherit the setting.
+        // Only HELLO messages bring descriptors to sockets in the directory, and only publishers
+        // receive HELLO. Connections inherit the setting.
         take_descriptors(&socket, false);
     }
     let temporary = Name::random(Kind::Temporary)?;

@@ -41,8 +41,8 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("open/return_conditions", "{ connect_scouted: false, declares: false }"),
         ("scouting/multicast/enabled", "false"),
         ("scouting/gossip/enabled", "true"),
-        // Of two ends, a node may leave it to the one with the greater Zenoh id to connect. If that
-        // is this gateway, the node waits for it.
+        // A node may wait for the other end to connect if that end has the greater Zenoh id. So
+        // this gateway always connects.
         ("scouting/gossip/autoconnect_strategy", "'always'"),
         ("timestamping/enabled", "true"),
         // As in rmw_zenoh, for calls of services without a time-out of their own.
