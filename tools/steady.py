@@ -30,6 +30,7 @@ import argparse
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import subprocess
@@ -60,6 +61,14 @@ class Unbuilt(Exception):
     """Test programs of a step could not be built or listed, with the reason."""
 
 
+def escaped(name):
+    """Returns the regular expression of CMake that matches only this name.
+
+    The name of a parametrised test ends with its parameter, such as "# GetParam() = 4-byte object".
+    """
+    return re.sub(r"[][.*+?|()^$\\]", r"\\\g<0>", name)
+
+
 def programs_of_ctest(step, command, output):
     """Yields the tests that `ctest --show-only=json-v1` reports.
 
@@ -74,7 +83,7 @@ def programs_of_ctest(step, command, output):
             "--output-on-failure",
             "--no-tests=error",
             "-R",
-            f"^{test['name']}$",
+            f"^{escaped(test['name'])}$",
         ]
         yield Program(f"{step.name}: {test['name']}", run, str(ROOT), step.environment)
 

@@ -113,11 +113,16 @@ class Finding(unittest.TestCase):
         self.assertEqual(len(of_rust), 1, "tests of procedural macros load Rust's shared library")
 
     def test_tests_of_ctest_are_run_each_alone(self):
-        output = json.dumps({"tests": [{"name": "sdk.one"}]})
+        name = "sdk.one/host  # GetParam() = 4-byte object <01-00>"
+        output = json.dumps({"tests": [{"name": name}]})
         (found,) = programs_of_ctest(
             Step("ctest", "", []), ["ctest", "--test-dir", "build"], output
         )
-        self.assertEqual(found.command[-2:], ["-R", "^sdk.one$"])
+        self.assertEqual(found.name, f"ctest: {name}")
+        self.assertEqual(
+            found.command[-2:],
+            ["-R", r"^sdk\.one/host  # GetParam\(\) = 4-byte object <01-00>$"],
+        )
 
     def test_a_program_of_two_steps_is_there_once_and_names_are_different(self):
         steps = [
