@@ -7,13 +7,14 @@
 //! the very end of a period is in time. The end of a publisher ends its count. The count of a
 //! subscription pauses when no publisher remains that has published since its match.
 
+use crate::protocol::newest_time::NewestTime;
 use crate::queue::{lock, try_lock};
 use driveline_types::MonotonicNs;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::atomic::{
     Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Minimum time between two reports of an endpoint. The next report includes deadlines missed
@@ -29,8 +30,9 @@ pub struct DeadlinesMissed {
     pub total: u64,
 }
 
-/// Counts the deadlines that one publisher misses, or all publishers of one subscription together.
-/// The publishing threads report the times of samples; any thread reads the count.
+/// Counts the deadlines that one publisher misses, or that all publishers of one subscription miss
+/// together if all are in this process. The publishing threads report the times of samples; any
+/// thread reads the count.
 ///
 /// Neither locks nor allocates.
 #[derive(Debug)]
@@ -131,6 +133,43 @@ pub(crate) struct Heard {
     any: AtomicBool,
 }
 
+/// Samples of one publisher that reach a subscription of its own process as pointers, not through
+/// shared memory. They meet the deadline of the subscription like all others.
+///
+/// The publishing thread writes, any thread reads. Neither locks nor allocates.
+#[derive(Debug)]
+pub struct InProcessPublisher {
+    /// Samples since the match.
+    samples: NewestTime,
+    heard: Heard,
+}
+
+impl InProcessPublisher {
+    /// Notes that a sample was published. Only one thread at a time may call this.
+    #[inline]
+    pub fn published(&self, at: MonotonicNs) {
+        self.samples.published(at.0);
+    }
+
+    /// Returns true if a sample was published since the match.
+    #[must_use]
+    pub fn has_published(&self) -> bool {
+        self.samples.number() > 0
+    }
+
+    fn newest_sample(&self) -> NewestSample<'_> {
+        let (sequence, published) = self.samples.newest();
+        NewestSample { of: &self.heard, sequence, published: MonotonicNs(published) }
+    }
+}
+
+/// The state at the match.
+impl Default for InProcessPublisher {
+    fn default() -> Self {
+        Self { samples: NewestTime::default(), heard: Heard::new(0) }
+    }
+}
+
 /// Newest sample of one publisher, at a check.
 pub(crate) struct NewestSample<'a> {
     pub(crate) of: &'a Heard,
@@ -150,6 +189,8 @@ struct Gaps {
     missed: u64,
     /// Number of publishers that are alive and have published since their match.
     heard: usize,
+    /// Publishers in the process of the subscription, in addition to those of each check.
+    in_process: Vec<Arc<InProcessPublisher>>,
 }
 
 impl Heard {
@@ -161,7 +202,34 @@ impl Heard {
 
 impl DeadlineWatch {
     pub(crate) fn new(length: Duration) -> Self {
-        Self(Mutex::new(Gaps { length, last: None, closed: 0, open: 0, missed: 0, heard: 0 }))
+        Self(Mutex::new(Gaps {
+            length,
+            last: None,
+            closed: 0,
+            open: 0,
+            missed: 0,
+            heard: 0,
+            in_process: Vec::new(),
+        }))
+    }
+
+    /// Adds a publisher in the process of the subscription, at its match. Each check includes its
+    /// newest sample.
+    pub(crate) fn add_in_process(&self, publisher: Arc<InProcessPublisher>) {
+        lock(&self.0).in_process.push(publisher);
+    }
+
+    /// As [`Self::end`], for a publisher in the process of the subscription.
+    pub(crate) fn end_in_process<'a>(
+        &self,
+        publisher: &Arc<InProcessPublisher>,
+        newest: impl Iterator<Item = NewestSample<'a>>,
+        now: MonotonicNs,
+    ) {
+        let mut gaps = lock(&self.0);
+        gaps.look(newest, now);
+        gaps.in_process.retain(|p| !Arc::ptr_eq(p, publisher));
+        gaps.silence(&publisher.heard);
     }
 
     /// Notes the newest sample of each publisher. Returns the deadlines missed so far, and the time
@@ -206,7 +274,11 @@ impl Gaps {
     ) -> (u64, MonotonicNs) {
         let length = self.length;
         let (mut new, mut latest, mut anyone) = (0_u64, 0, false);
-        for NewestSample { of, sequence, published } in newest {
+        let in_process = std::mem::take(&mut self.in_process);
+        let inside = in_process.iter().map(|p| p.newest_sample());
+        // Both have the lifetime of this call.
+        let outside = newest.map(|s| -> NewestSample<'_> { s });
+        for NewestSample { of, sequence, published } in outside.chain(inside) {
             let before = of.newest.load(Relaxed);
             anyone |= before != u64::MAX;
             if sequence > before {
@@ -217,6 +289,7 @@ impl Gaps {
                 self.heard += usize::from(!of.any.swap(true, Relaxed));
             }
         }
+        self.in_process = in_process;
         if new > 0 {
             let at = latest.max(self.last.unwrap_or(0));
             if let Some(last) = self.last {
@@ -312,7 +385,7 @@ mod tests {
         assert_eq!(meter.missed(at(900)), 5, "a publisher that is gone misses nothing");
     }
 
-    /// A watch with a length of 10 ms, and the newest sample of each publisher.
+    /// A watch with a length of 10 ms, and the newest sample of each publisher outside the process.
     struct Watched {
         watch: DeadlineWatch,
         publishers: Vec<(Heard, u64, MonotonicNs)>,
@@ -427,6 +500,28 @@ mod tests {
         assert_eq!(w.look(at(9_016)).0, 5);
         w.end(2, at(9_016));
         assert_eq!(w.look(at(99_000)), (5, NEVER));
+    }
+
+    #[test]
+    fn a_publisher_in_the_process_meets_the_deadline_like_the_others() {
+        let mut w = Watched::new(1);
+        let inside = Arc::<InProcessPublisher>::default();
+        w.watch.add_in_process(inside.clone());
+        assert_eq!(w.look(at(5)), (0, at(15)));
+        inside.published(at(10));
+        assert_eq!(w.look(at(10)), (0, after(20)));
+        w.publish(0, 1, at(15));
+        for ms in (20..100).step_by(10) {
+            w.publish(0, 1, at(ms));
+            assert_eq!(w.look(at(ms + 5)), (0, after(ms + 10)), "the one inside is silent");
+        }
+        w.end(0, at(95));
+        assert_eq!(w.look(at(101)).0, 1, "the one inside has published, so the count goes on");
+        inside.published(at(105));
+        inside.published(at(135));
+        assert_eq!(w.look(at(136)), (3, after(145)), "an unseen sample met one period");
+        w.watch.end_in_process(&inside, w.newest(), at(146));
+        assert_eq!(w.look(at(900)), (4, NEVER), "none remains");
     }
 
     /// A publisher takes the publish time first; its sample can be seen later.

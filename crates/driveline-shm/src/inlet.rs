@@ -3,7 +3,7 @@
 
 use crate::afar::{self, KnownAfar};
 use crate::config::{Access, OwnProcess, SchemaRequest};
-use crate::deadline::{DeadlineWatch, Heard, NewestSample};
+use crate::deadline::{DeadlineWatch, Heard, InProcessPublisher, NewestSample};
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::held_samples::HeldSamples;
 use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, TransportStats};
@@ -582,6 +582,22 @@ impl Inlet {
         let Some(watch) = self.deadline.as_ref() else { return Some(None) };
         let edges = try_lock(&self.edges)?;
         watch.try_look(newest_samples(&edges), now).map(Some)
+    }
+
+    /// Notes that a publisher in this process has matched, whose samples do not pass through shared
+    /// memory. Locks.
+    pub(crate) fn add_in_process(&self, publisher: Arc<InProcessPublisher>) {
+        if let Some(watch) = &self.deadline {
+            watch.add_in_process(publisher);
+        }
+    }
+
+    /// Notes that it has ended. Locks.
+    pub(crate) fn end_in_process(&self, publisher: &Arc<InProcessPublisher>, now: MonotonicNs) {
+        if let Some(watch) = &self.deadline {
+            let edges = lock(&self.edges);
+            watch.end_in_process(publisher, newest_samples(&edges), now);
+        }
     }
 
     /// Publishers that are matched and alive.

@@ -134,7 +134,7 @@ pub use self::{
         Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig,
     },
     crash::{Crash, report_crashes, reserve_signal_stack},
-    deadline::{DeadlineMeter, DeadlineReports, DeadlinesMissed},
+    deadline::{DeadlineMeter, DeadlineReports, DeadlinesMissed, InProcessPublisher},
     error::{
         CreatePublisherError, CreateSubscriptionError, ListError, LoanError, MemoryRefusal,
         OpenError, PublishError, TakeError, WaitSetError,

@@ -2,7 +2,7 @@
 //! Reading end of a topic.
 #![allow(unsafe_code, reason = "an entry of the held_samples is written while it is free")]
 
-use crate::deadline::{DeadlineReports, DeadlinesMissed};
+use crate::deadline::{DeadlineReports, DeadlinesMissed, InProcessPublisher};
 use crate::error::TakeError;
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::fairness::{Candidate, Passed, Turn};
@@ -533,6 +533,21 @@ impl Publishers {
     #[must_use]
     pub fn try_deadlines(&self, now: MonotonicNs) -> Option<Option<(u64, MonotonicNs)>> {
         if self.birthplace.is_here() { self.inlet.try_deadlines(now) } else { Some(None) }
+    }
+
+    /// Notes that a publisher in this process has matched, whose samples do not pass through shared
+    /// memory: they meet the subscription's deadline as well. Locks and allocates.
+    pub fn add_in_process(&self, publisher: Arc<InProcessPublisher>) {
+        if self.birthplace.is_here() {
+            self.inlet.add_in_process(publisher);
+        }
+    }
+
+    /// Notes that this publisher has ended. Holds a lock while it checks the other publishers.
+    pub fn end_in_process(&self, publisher: &Arc<InProcessPublisher>, now: MonotonicNs) {
+        if self.birthplace.is_here() {
+            self.inlet.end_in_process(publisher, now);
+        }
     }
 
     /// All matched publishers that are alive. Locks and allocates.

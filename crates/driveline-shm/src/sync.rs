@@ -80,6 +80,8 @@ pub enum Mutant {
     /// The thread that drops the last handle checks that with a Relaxed load, so reads through
     /// other handles may come after the release of the pin.
     RelaxedLastHandle,
+    /// The time of each sample takes the place of the one before it.
+    OneTimeOnly,
 }
 
 /// Returns true if the running model makes this mistake.

@@ -45,8 +45,12 @@ impl Control {
                 }
                 note(w.lease.as_ref().map(|p| p.ends));
             }
-            // This check keeps the count exact; the thread that polls events reports it.
-            if let Some(deadline) = &state.inlet.deadline {
+            // This check keeps the count exact; the thread that polls events reports it. No check
+            // for publishers in the process of the subscription alone: they would cost a wakeup in
+            // each period.
+            if let Some(deadline) = &state.inlet.deadline
+                && !state.watch.edges.is_empty()
+            {
                 let (_, again) = deadline.look(state.watch.newest_samples(), now);
                 note(Some(again).filter(|again| again.0 != u64::MAX));
             }

@@ -10,6 +10,7 @@
 //! | [`sleep`] | both | announce sleep, decide about waking |
 //! | [`cursor`] | both | read position of a subscription, for which reliable publishers wait |
 //! | [`kick`] | threads of one process | a word that ends a wait |
+//! | [`newest_time`] | threads of one process | number and time of the newest sample |
 //! | [`epoch`] | publishing and control thread of one process | the list of matches |
 //!
 //! Each value that a peer can write is read once, and its range is checked before it is used as an
@@ -18,6 +19,7 @@
 pub mod cursor;
 pub mod epoch;
 pub mod kick;
+pub mod newest_time;
 pub mod pack;
 pub mod reader;
 pub mod sleep;

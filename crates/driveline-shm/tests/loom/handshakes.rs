@@ -5,6 +5,7 @@ use crate::{check, must_notice};
 use driveline_shm::held_samples::HeldSamples;
 use driveline_shm::protocol::cursor;
 use driveline_shm::protocol::kick::{Kick, WAITING};
+use driveline_shm::protocol::newest_time::NewestTime;
 use driveline_shm::protocol::reader::unpin;
 use driveline_shm::sync::Mutant;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -256,4 +257,34 @@ fn handles_dropped_relaxed() {
 #[test]
 fn the_last_handle_seen_relaxed() {
     must_notice(Mutant::RelaxedLastHandle, held_samples);
+}
+
+/// The number of the newest sample comes with its time, and never goes back.
+fn newest_time() {
+    check(3, || {
+        let newest = Arc::new(NewestTime::default());
+        let publisher = {
+            let newest = Arc::clone(&newest);
+            thread::spawn(move || (1..=3).for_each(|number| newest.published(10 * number)))
+        };
+        let mut last = 0;
+        for _ in 0..2 {
+            let (number, time) = newest.newest();
+            assert!(number >= last, "{number} after {last}");
+            assert_eq!(time, 10 * number, "time of sample {number}");
+            last = number;
+        }
+        publisher.join().unwrap();
+        assert_eq!(newest.newest(), (3, 30));
+    });
+}
+
+#[test]
+fn the_newest_number_comes_with_its_time() {
+    newest_time();
+}
+
+#[test]
+fn one_place_for_all_times_is_not_enough() {
+    must_notice(Mutant::OneTimeOnly, newest_time);
 }

@@ -4,10 +4,13 @@
 use super::{AlignedBytes, LocalQueue, LocalSample};
 use crate::event::EndpointEvent;
 use crate::raw::Promise;
-use driveline_shm::{BlockingMeter, DeadlineMeter, DeadlineReports, DeadlinesMissed, Kicker};
+use driveline_shm::{
+    BlockingMeter, DeadlineMeter, DeadlineReports, DeadlinesMissed, InProcessPublisher, Kicker,
+    Publishers,
+};
 use driveline_types::{Durability, Liveliness, MonotonicNs, Qos, Schema, TopicName};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -46,6 +49,14 @@ impl Default for Promises {
     }
 }
 
+/// Counter of the deadlines that the publishers of a reader miss together.
+enum Requested {
+    /// All publishers are in this process.
+    InProcess(DeadlineMeter),
+    /// The host transport counts, because it knows the publishers of other processes.
+    AtHost(Publishers),
+}
+
 /// One publisher (writer) or subscription (reader), as the topic sees it.
 pub(crate) struct LocalEnd {
     pub(crate) id: u64,
@@ -65,9 +76,9 @@ pub(crate) struct LocalEnd {
     pub(super) published: AtomicU64,
     /// Readers only: start of the match with each writer.
     baselines: Mutex<Vec<Baseline>>,
-    /// Readers only: counts the deadlines that all matched writers together miss, if the reader
+    /// Readers only: counts the deadlines that all matched publishers together miss, if the reader
     /// requests one.
-    requested: Option<Arc<DeadlineMeter>>,
+    requested: Option<Requested>,
     /// Readers only, if they report taken samples: for each writer, the last taken sequence.
     taken: Mutex<Vec<(u64, u64)>>,
     /// Kicked when ends of the topic are created or dropped.
@@ -86,7 +97,7 @@ pub(crate) struct Peer {
 
 impl LocalEnd {
     pub(crate) fn new(id: u64, node: &str, schema: Schema, qos: Qos) -> Self {
-        let requested = qos.deadline_ms.map(meter);
+        let requested = qos.deadline_ms.map(|ms| Requested::InProcess(meter(ms)));
         Self {
             id,
             node: node.to_owned(),
@@ -110,6 +121,12 @@ impl LocalEnd {
         Self { buffer_len, ..self }
     }
 
+    /// Lets the host transport count the deadlines of a reader, over the publishers of all
+    /// processes.
+    pub(crate) fn with_deadlines_at_host(self, host: Publishers) -> Self {
+        Self { requested: self.requested.map(|_| Requested::AtHost(host)), ..self }
+    }
+
     /// Makes a writer check itself: it reports when it misses its deadline or its lease.
     pub(crate) fn watching_itself(self, topic: &TopicName) -> Self {
         let deadline_ms = self.qos.deadline_ms;
@@ -118,7 +135,7 @@ impl LocalEnd {
             deadline_ms,
             max_blocking_ms: self.qos.max_blocking_ms,
         });
-        let deadline = deadline_ms.map(meter);
+        let deadline = deadline_ms.map(|ms| Arc::new(meter(ms)));
         Self { promises: Promises { watched, deadline, ..self.promises }, ..self }
     }
 
@@ -133,9 +150,13 @@ impl LocalEnd {
         self.promises.deadline.clone()
     }
 
-    /// Readers only: deadlines missed until now, and when the next one will be. Does not wait.
+    /// Readers only: deadlines missed until now, and when the next one will be; nothing if the host
+    /// transport counts. Does not wait.
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
-        self.requested.as_ref().map_or((0, None), |m| (m.missed(now), m.next_miss(now)))
+        match &self.requested {
+            Some(Requested::InProcess(meter)) => (meter.missed(now), meter.next_miss(now)),
+            Some(Requested::AtHost(_)) | None => (0, None),
+        }
     }
 
     /// Notes that a sample was published at that time.
@@ -245,19 +266,22 @@ impl LocalEnd {
     }
 
     /// Returns the last sequence of a writer that publishing does not deliver to this reader, and
-    /// [`Baseline::heard`].
-    fn match_with(&self, writer: u64) -> (u64, Arc<AtomicBool>) {
+    /// [`Baseline::samples`].
+    fn match_with(&self, writer: u64) -> (u64, Arc<InProcessPublisher>) {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         baselines
             .iter()
             .find(|b| b.writer == writer)
-            .map(|b| (b.history_until, b.heard.clone()))
+            .map(|b| (b.history_until, b.samples.clone()))
             .unwrap_or_default()
     }
 
     fn set_baseline(&self, writer: u64, before: u64, history_until: u64) {
-        let heard = Arc::default();
-        let baseline = Baseline { writer, before, history_until, heard, gone: false };
+        let samples = Arc::<InProcessPublisher>::default();
+        if let Some(Requested::AtHost(host)) = &self.requested {
+            host.add_in_process(samples.clone());
+        }
+        let baseline = Baseline { writer, before, history_until, samples, gone: false };
         self.baselines.lock().unwrap_or_else(PoisonError::into_inner).push(baseline);
     }
 
@@ -265,15 +289,18 @@ impl LocalEnd {
     fn forget(&self, writer: u64, published: u64) {
         {
             let mut baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+            for b in baselines.iter_mut().filter(|b| b.writer == writer && !b.gone) {
+                b.gone = true;
+                if let Some(Requested::AtHost(host)) = &self.requested {
+                    host.end_in_process(&b.samples, MonotonicNs::now());
+                }
+            }
             // A writer that has published nothing since the match has no waiting samples.
             baselines.retain(|b| b.writer != writer || published > b.before);
-            for b in baselines.iter_mut().filter(|b| b.writer == writer) {
-                b.gone = true;
-            }
-            if let Some(requested) = &self.requested
-                && !baselines.iter().any(|b| !b.gone && b.heard.load(Ordering::Acquire))
+            if let Some(Requested::InProcess(meter)) = &self.requested
+                && !baselines.iter().any(|b| !b.gone && b.samples.has_published())
             {
-                requested.end(MonotonicNs::now());
+                meter.end(MonotonicNs::now());
             }
             if baselines.iter().filter(|b| b.gone).count() > MAX_GONE_WRITERS
                 && let Some(oldest) = baselines.iter().position(|b| b.gone)
@@ -319,8 +346,8 @@ struct Baseline {
     /// Last sequence that publishing does not deliver to the reader: the sample is from before the
     /// match, or the reader received it with the history.
     history_until: u64,
-    /// True if the writer has published since the match, for a reader that requests a deadline.
-    heard: Arc<AtomicBool>,
+    /// Samples since the match, for a reader that requests a deadline.
+    samples: Arc<InProcessPublisher>,
     gone: bool,
 }
 
@@ -336,21 +363,22 @@ pub(super) struct Recipient {
     pub(super) reader: Arc<Reader>,
     /// Last sequence that publishing does not deliver to the reader.
     pub(super) history_until: u64,
-    heard: Arc<AtomicBool>,
+    samples: Arc<InProcessPublisher>,
 }
 
 impl Recipient {
     /// Notes that a sample was published at that time.
     pub(super) fn hears(&self, at: MonotonicNs) {
-        if let Some(requested) = &self.reader.end.requested {
-            self.heard.store(true, Ordering::Release);
-            requested.published(at);
+        let Some(requested) = &self.reader.end.requested else { return };
+        self.samples.published(at);
+        if let Requested::InProcess(meter) = requested {
+            meter.published(at);
         }
     }
 }
 
-fn meter(deadline_ms: u32) -> Arc<DeadlineMeter> {
-    Arc::new(DeadlineMeter::new(Duration::from_millis(u64::from(deadline_ms))))
+fn meter(deadline_ms: u32) -> DeadlineMeter {
+    DeadlineMeter::new(Duration::from_millis(u64::from(deadline_ms)))
 }
 
 pub(super) struct Writer {
@@ -391,8 +419,8 @@ impl LocalTopic {
         let ends = self.ends();
         let matching = ends.readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok());
         let recipient = |reader: &Arc<Reader>| {
-            let (history_until, heard) = reader.end.match_with(writer.id);
-            Recipient { reader: reader.clone(), history_until, heard }
+            let (history_until, samples) = reader.end.match_with(writer.id);
+            Recipient { reader: reader.clone(), history_until, samples }
         };
         matching.map(recipient).collect()
     }

@@ -138,7 +138,11 @@ impl RawSubscription {
         // Publishers inside the process may have either reach, so the local end always exists. It
         // costs nothing while idle. Both transports use the same id, as for publishers.
         let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
-        let end = Arc::new(LocalEnd::new(id, node.as_str(), schema.clone(), qos));
+        let mut end = LocalEnd::new(id, node.as_str(), schema.clone(), qos);
+        if let Some(host) = &host {
+            end = end.with_deadlines_at_host(host.publishers_view());
+        }
+        let end = Arc::new(end);
         let local_topic = context.topic(&topic);
         let admission =
             admit_memory(&topic, local_topic.buffers_for(&end, (of_one + o.max_held) as usize))?;

@@ -41,9 +41,8 @@ pub struct SubscriptionStats {
     pub uncounted: u64,
     /// Reason for one of these publishers.
     pub uncounted_reason: Option<Uncounted>,
-    /// Periods of the requested deadline in which no matched publisher published. Publishers that
-    /// deliver by pointer inside the process and all others are counted separately, and added. Not
-    /// a number of samples.
+    /// Periods of the requested deadline in which no matched publisher published. Not a number of
+    /// samples.
     pub deadlines_missed: u64,
 }
 

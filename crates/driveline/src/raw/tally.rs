@@ -294,7 +294,7 @@ impl Counts {
         Some(self.with_local(outside, now))
     }
 
-    /// Adds the deadlines missed by publishers inside the process.
+    /// Adds the count of a subscription whose publishers are all in this process.
     fn with_local(
         &self,
         outside: Option<(u64, MonotonicNs)>,
