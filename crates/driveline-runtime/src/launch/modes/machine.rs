@@ -55,11 +55,12 @@ pub(in crate::launch) enum Source {
 }
 
 impl Source {
+    /// A request does not replace a switch of higher rank that is in flight.
     fn rank(&self) -> u8 {
         match self {
-            Self::Component(_) => 0,
+            Self::Start | Self::Component(_) => 0,
             Self::Command => 1,
-            Self::Reaction(_) | Self::Start => 2,
+            Self::Reaction(_) => 2,
         }
     }
 }
@@ -178,6 +179,15 @@ pub(in crate::launch) struct Switch {
     /// The stages that are over.
     activated: bool,
     deactivated: bool,
+}
+
+impl Switch {
+    /// Returns the mode to enter if neither the target nor a fallback can be entered: the one
+    /// before the switch, or the initial mode if it was still being entered. `None` for the switch
+    /// that enters the initial mode.
+    fn last_mode(&self, initial: usize) -> Option<usize> {
+        self.from.or((self.by != Source::Start).then_some(initial))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -493,7 +503,9 @@ impl Modes {
 
     /// Returns true if another mode is tried when the target of the switch cannot be entered.
     fn has_alternative(&self) -> bool {
-        let has = |s: &Switch| !s.last_resort && (!s.fallback.is_empty() || s.from.is_some());
+        let has = |s: &Switch| {
+            !s.last_resort && (!s.fallback.is_empty() || s.last_mode(self.initial).is_some())
+        };
         self.switch.as_ref().is_some_and(has)
     }
 
@@ -532,6 +544,7 @@ impl Modes {
 
     /// Continues with the next mode of the fallback list, or goes back to the previous mode.
     fn failed(&mut self, why: Failure, now: Duration, actions: &mut Vec<Action>) {
+        let initial = self.initial;
         let Some(s) = &mut self.switch else { return };
         if s.last_resort {
             // Missing components stay missing.
@@ -539,10 +552,10 @@ impl Modes {
         }
         let next = s.fallback.pop_front().or_else(|| {
             s.last_resort = true;
-            s.from
+            s.last_mode(initial)
         });
         actions.push(Action::Failed { switch: s.number, mode: s.target, why, next });
-        // No mode was entered before: this one is entered without the failed components.
+        // At the start of the run: this mode is entered without the failed components.
         let Some(next) = next else { return };
         s.target = next;
         s.stage = Stage::Waiting;

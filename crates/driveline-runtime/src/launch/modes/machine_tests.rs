@@ -331,6 +331,49 @@ fn a_switch_is_replaced_by_sources_of_its_rank_and_higher() {
 }
 
 #[test]
+fn every_source_replaces_the_start() {
+    let starting = || {
+        let mut m = Modes::new(vehicle(), MANUAL, &[0, 1, 2], 3);
+        for module in 0..3 {
+            m.step(Duration::ZERO, Input::ModuleReady(module), &met, &runs);
+        }
+        m.step(Duration::ZERO, Input::GraphRuns, &met, &runs);
+        m
+    };
+    let component = Source::Component("planner".into());
+    for by in [component, Source::Command, Source::Reaction("rate".into())] {
+        let mut m = starting();
+        let why = Failure::Replaced;
+        let replaced = Action::Failed { switch: 0, mode: MANUAL, why, next: Some(SAFE_STOP) };
+        let actions = m.step(MS, request(SAFE_STOP, by), &met, &runs);
+        assert_eq!(actions[0], replaced);
+        let actions = m.step(2 * MS, ok(BRAKE, 1), &met, &runs);
+        let after = MS;
+        let entered = Action::Entered { switch: 1, from: None, mode: SAFE_STOP, after };
+        assert_eq!(actions[0], entered);
+        assert_eq!(actions[1], sent(JOYSTICK, 1, SAFE_STOP, &[], &[JOYSTICK]));
+    }
+}
+
+/// A mode that was requested during the start has a condition that does not hold.
+#[test]
+fn the_initial_mode_is_the_last_resort_of_a_switch_during_the_start() {
+    let mut m = Modes::new(vehicle(), MANUAL, &[0, 1, 2], 3);
+    for module in 0..3 {
+        m.step(Duration::ZERO, Input::ModuleReady(module), &met, &runs);
+    }
+    m.step(Duration::ZERO, Input::GraphRuns, &met, &runs);
+    m.step(MS, command(AUTONOMOUS), &not_met, &runs);
+    let (mut now, mut entered) = (MS, Vec::new());
+    while entered.is_empty() {
+        now = m.next(now).unwrap();
+        let actions = m.step(now, Input::Time, &not_met, &runs);
+        entered.extend(actions.into_iter().filter(|a| matches!(a, Action::Entered { .. })));
+    }
+    assert!(matches!(entered[..], [Action::Entered { mode: MANUAL, .. }]), "{entered:?}");
+}
+
+#[test]
 fn a_module_that_comes_back_gets_the_mode() {
     let mut m = running(vehicle());
     assert_eq!(m.step(MS, Input::ModuleEnded(JOYSTICK), &met, &runs), []);
