@@ -169,15 +169,15 @@ fn what_the_reference_system_replaces_between_processes_is_what_its_subscription
     // 2.85 CPUs of work for one thread, with a margin: a machine may be faster during the run than
     // during the calibration.
     let parameters = json!({"executor": "single_threaded", "reach": "host", "crunch_ms": 15.0});
-    let closes = |_| {
-        let o = run("refsys", parameters.clone(), 700, &[]);
+    // A replacement is noticed when the next sample is taken. So a short run on a busy machine may
+    // know of none, and those at the end of a run are unknown. A machine that stands still at that
+    // moment has more of them.
+    let closes = |longer: u64| {
+        let o = run_for("refsys", parameters.clone(), 700 * longer);
         let [sent, received, replaced] = ACCOUNT.map(|c| o.counters[c]);
-        assert!(replaced > 0, "one thread was fast enough: {:?}", o.counters);
-        // A replacement is noticed when the next sample is taken, so replacements at the end of the
-        // run are unknown. A machine that stands still at that moment has more of them.
-        sent <= received + replaced + EDGES
+        replaced > 0 && sent <= received + replaced + EDGES
     };
-    assert!((0..5).any(closes));
+    assert!([1_u64, 1, 1, 6, 36].into_iter().any(closes), "see the counters of each run above");
 }
 
 #[test]
