@@ -589,8 +589,9 @@ fn subscription_table(s: &Summary) -> Option<String> {
         (s.subscriptions.len(), s.subscriptions.iter().filter(|x| x.checked).count());
     let _ = write!(
         t,
-        "<p class=note>Of {checked} of {all} inputs, the counts of publishers and input, made \
-         apart, agree. Of the others, <i>not connected</i> is the rest.</p>"
+        "<p class=note>For {checked} of {all} inputs, the publishers and the input counted \
+         independently, and their counts agree. For the others, <i>not connected</i> is the \
+         difference.</p>"
     );
     Some(t)
 }

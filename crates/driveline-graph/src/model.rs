@@ -44,7 +44,7 @@ pub struct GraphFile {
     #[serde(default)]
     pub name: Option<String>,
     /// Name of the domain; processes of one user in one domain see each other's host topics.
-    /// Default: `default`.
+    /// Default: the value of `DRIVELINE_DOMAIN`, or else `default`.
     #[serde(default)]
     #[schemars(extend("format" = "domain"))]
     pub domain: Option<String>,

@@ -219,6 +219,14 @@ impl Check<'_> {
             }
         }
         let switched_by = spec.switched_by.as_ref().map(|list| self.sources(list, components));
+        if switched_by.as_ref().is_some_and(Vec::is_empty) && !self.is_entered_without_request() {
+            self.error(
+                &["switched_by"],
+                Part::Value,
+                "the run can never enter this mode: no source may request it".into(),
+                "name a source, such as `command`, or name the mode in a `fallback`".into(),
+            );
+        }
         let ms = |time: Option<Milliseconds>| time.and_then(Milliseconds::duration);
         ResolvedMode {
             name: self.mode.to_owned(),
@@ -234,6 +242,14 @@ impl Check<'_> {
             switched_by,
             order: spec.order,
         }
+    }
+
+    /// Returns true if the mode is the initial one, or a fallback of another.
+    fn is_entered_without_request(&self) -> bool {
+        let first = self.files.modes.keys().next();
+        let initial = self.files.initial_mode.as_ref().map(|m| &m.spec).or(first);
+        initial.is_some_and(|name| name == self.mode)
+            || self.files.modes.values().any(|m| m.spec.fallback.iter().any(|f| f == self.mode))
     }
 
     fn sources(&mut self, list: &[String], components: &[String]) -> Vec<ModeSource> {

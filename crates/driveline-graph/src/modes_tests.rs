@@ -71,9 +71,9 @@ fn a_graph_without_modes_has_none() {
 
 #[test]
 fn reactions_lead_only_to_modes_that_accept_them() {
-    for (sources, found) in [("command", 2), ("command, reaction", 0)] {
+    for (sources, found) in [("command", 3), ("command, reaction", 0)] {
         let modes = format!(
-            "modes:\n  drive: {{ active: [lane] }}\n  \
+            "on_launcher_lost: {{ mode: stop }}\nmodes:\n  drive: {{ active: [lane] }}\n  \
              stop: {{ active: [], switched_by: [{sources}] }}\n"
         );
         let keys = "  sensing:\n    restart: { policy: on_failure, on_exhausted: { mode: stop } }\n\
@@ -85,6 +85,20 @@ fn reactions_lead_only_to_modes_that_accept_them() {
         let text = "this reaction may not switch to mode `stop`";
         assert_eq!(shown.matches(text).count(), found, "{shown}");
     }
+}
+
+#[test]
+fn a_mode_that_nothing_can_request_is_the_initial_one_or_a_fallback() {
+    let found = |initial: &str, drive: &str| {
+        let modes = format!(
+            "initial_mode: {initial}\nmodes:\n  drive: {{ active: [lane]{drive} }}\n  \
+             stop: {{ active: [], switched_by: [] }}\n"
+        );
+        graph(&format!("{SOUND}{modes}")).diagnostics.render(Colour::No)
+    };
+    assert!(found("drive", "").contains("no source may request it"), "{}", found("drive", ""));
+    assert_eq!(found("stop", ""), "");
+    assert_eq!(found("drive", ", fallback: [stop]"), "");
 }
 
 #[test]

@@ -6,15 +6,19 @@ use super::diagnostic::{Diagnostic, suggest};
 use super::files::{Files, Part};
 use super::model::OnLauncherLost;
 use super::model::{
-    ComponentSpec, InputSpec, LimitsSpec, ModuleSpec, OutputSpec, RateSpec, Reaction,
+    ComponentSpec, ExecutorSpec, InputSpec, LimitsSpec, ModuleSpec, OutputSpec, RateSpec, Reaction,
 };
 use super::modes::refuses_reactions;
+use super::resolve::adds_main_executor;
 use super::resolved::{ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::units::Milliseconds;
 use std::time::Duration;
 
 /// Default time after which a running call is reported as hanging.
 pub const HANG: Duration = Duration::from_secs(3);
+
+/// Threads that every module has, in addition to those of its executors.
+const THREADS_OF_RUNTIME: u32 = 4;
 
 /// Smallest memory limit of a module, in bytes; less is a number whose unit was forgotten.
 const SMALLEST_MEMORY: u64 = 64 << 10;
@@ -78,6 +82,13 @@ fn reactions(module: &ModuleSpec) -> Vec<(Vec<&str>, &Reaction)> {
     all
 }
 
+/// Threads of the executors of a module.
+fn executor_threads(spec: &ModuleSpec) -> u32 {
+    let declared = spec.executors.values().map(|e| e.threads).sum::<u32>();
+    let main = if adds_main_executor(spec) { ExecutorSpec::default().threads } else { 0 };
+    declared.saturating_add(main)
+}
+
 /// Reports reactions that lead to unknown modes, reactions without the limit that they belong to,
 /// rates without a valid range, and inputs that may hold more than the limit of their module.
 pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], modes: &[String]) {
@@ -118,6 +129,34 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
                     0..1024 => format!("write the unit, such as `{} MiB`", memory.0),
                     _ => "write some MiB, such as `500 MiB`".to_owned(),
                 },
+            );
+        }
+        let needed = THREADS_OF_RUNTIME.saturating_add(executor_threads(spec));
+        if let Some(threads) = spec.limits.threads.filter(|threads| *threads < needed) {
+            report(
+                &["limits", "threads"],
+                format!("`{module}` always has {needed} threads, more than `threads: {threads}`"),
+                format!(
+                    "allow {needed} ({THREADS_OF_RUNTIME} of the runtime, the others of its \
+                     executors) and those that its components start"
+                ),
+            );
+        }
+        if spec.on_overrun.is_some() && spec.components.values().all(|c| c.budget_ms.is_none()) {
+            report(
+                &["on_overrun"],
+                format!("no component of `{module}` has a `budget_ms` that could be overrun"),
+                "add `budget_ms` to a component, or remove `on_overrun`".into(),
+            );
+        }
+        let has_rate =
+            |output: &OutputSpec| matches!(output, OutputSpec::Detailed(d) if d.rate_hz.is_some());
+        let mut outputs = spec.components.values().flat_map(|c| c.outputs.values());
+        if spec.on_rate.is_some() && !outputs.any(has_rate) {
+            report(
+                &["on_rate"],
+                format!("no output of `{module}` has a `rate_hz`"),
+                "add `rate_hz: {min: …}` to an output, or remove `on_rate`".into(),
             );
         }
         for (name, c) in &spec.components {
@@ -166,7 +205,7 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
 }
 
 /// Returns the reaction of the modules when the launcher is gone; reports a mode that the graph
-/// does not have.
+/// does not have, or that accepts no reactions.
 pub(super) fn on_launcher_lost(files: &mut Files, modes: &[String]) -> OnLauncherLost {
     let Some((document, lost)) =
         files.on_launcher_lost.as_ref().map(|l| (l.document, l.spec.clone()))
@@ -175,11 +214,11 @@ pub(super) fn on_launcher_lost(files: &mut Files, modes: &[String]) -> OnLaunche
     };
     if let OnLauncherLost::Mode(name) = &lost
         && let Some((message, help)) = unknown_mode(&Reaction::Mode(name.clone()), modes)
+            .map(|(message, help)| (message, help.replace("event`, `restart` or `", "")))
+            .or_else(|| refuses_reactions(files, name))
     {
         let place = files.place(document, &["on_launcher_lost", "mode"], Part::Value);
-        files.error(
-            Diagnostic::error(message).at(place).help(help.replace("event`, `restart` or `", "")),
-        );
+        files.error(Diagnostic::error(message).at(place).help(help));
     }
     lost
 }

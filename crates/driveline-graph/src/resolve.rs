@@ -34,6 +34,12 @@ use std::time::Duration;
 /// The executor that every module has.
 const MAIN: &str = "main";
 
+/// Returns true if a module gets the executor `main` although the graph does not declare it.
+pub(super) fn adds_main_executor(spec: &ModuleSpec) -> bool {
+    !spec.executors.contains_key(MAIN)
+        && spec.components.values().any(|c| c.executor.as_deref().unwrap_or(MAIN) == MAIN)
+}
+
 /// Options for loading a graph.
 pub struct LoadOptions<'a> {
     /// Lists the classes of libraries.
@@ -234,7 +240,7 @@ impl<'a> Resolver<'a> {
             self.files.name.clone().unwrap_or_else(|| {
                 path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
             });
-        let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
+        let domain = self.files.domain.clone().unwrap_or_else(driveline_shm::domain::default_name);
         let graph = ResolvedGraph {
             name,
             domain,
@@ -349,9 +355,7 @@ impl<'a> Resolver<'a> {
                 schedule: e.schedule.clone(),
             });
         }
-        let uses_main =
-            spec.components.values().any(|c| c.executor.as_deref().unwrap_or(MAIN) == MAIN);
-        if uses_main && !spec.executors.contains_key(MAIN) {
+        if adds_main_executor(spec) {
             let e = ExecutorSpec::default();
             executors.push(ResolvedExecutor {
                 name: MAIN.to_owned(),
@@ -364,6 +368,19 @@ impl<'a> Resolver<'a> {
         for (component, c) in &spec.components {
             let at = At { document, module: name, component };
             components.extend(self.component(&at, c, spec));
+        }
+        let has_deadline =
+            |c: &ResolvedComponent| c.inputs.iter().any(|i| i.qos.deadline_ms.is_some());
+        if spec.on_deadline.is_some()
+            && components.len() == spec.components.len()
+            && !components.iter().any(has_deadline)
+        {
+            let place = self.files.place(document, &["modules", name, "on_deadline"], Part::Value);
+            self.error(
+                format!("no input of `{name}` has a deadline that could be missed"),
+                place,
+                Some("add `qos: { deadline_ms: … }` to a topic, or remove `on_deadline`".into()),
+            );
         }
         Some(ResolvedModule {
             name: valid.ok()?,

@@ -70,12 +70,12 @@ fn a_call_beyond_its_budget_and_a_rate_out_of_range_are_events() {
 
 #[test]
 fn an_ordered_stop_is_a_reaction_and_names_the_fault() {
-    let f = watched("", "limits: {threads: 1}\n    on_limit: stop", &[]);
+    let f = watched("", "limits: {descriptors: 1}\n    on_limit: stop", &[]);
     let mut seen = Seen::default();
     let outcome = f.run(&mut seen);
     let End::Died(death) = outcome.end else { panic!("{:?}", outcome.end) };
     assert_eq!(death.module, "one");
-    assert!(death.how.contains("threads (`limits: threads: 1`)"), "{death}");
+    assert!(death.how.contains("open descriptors (`limits: descriptors: 1`)"), "{death}");
     assert!(seen.ended().contains(&"two"), "the others are stopped in order");
 }
 

@@ -274,11 +274,8 @@ impl Gaps {
     ) -> (u64, MonotonicNs) {
         let length = self.length;
         let (mut new, mut latest, mut anyone) = (0_u64, 0, false);
-        let in_process = std::mem::take(&mut self.in_process);
-        let inside = in_process.iter().map(|p| p.newest_sample());
-        // Both have the lifetime of this call.
-        let outside = newest.map(|s| -> NewestSample<'_> { s });
-        for NewestSample { of, sequence, published } in outside.chain(inside) {
+        let heard = &mut self.heard;
+        let mut note = |NewestSample { of, sequence, published }: NewestSample<'_>| {
             let before = of.newest.load(Relaxed);
             anyone |= before != u64::MAX;
             if sequence > before {
@@ -286,10 +283,11 @@ impl Gaps {
                 // A time from the future (another process wrote it) counts as now.
                 latest = published.0.min(now.0).max(latest);
                 of.newest.store(sequence, Relaxed);
-                self.heard += usize::from(!of.any.swap(true, Relaxed));
+                *heard += usize::from(!of.any.swap(true, Relaxed));
             }
-        }
-        self.in_process = in_process;
+        };
+        newest.for_each(&mut note);
+        self.in_process.iter().for_each(|p| note(p.newest_sample()));
         if new > 0 {
             let at = latest.max(self.last.unwrap_or(0));
             if let Some(last) = self.last {

@@ -29,15 +29,18 @@ const MAX_DOMAINS: usize = 256;
 /// # Errors
 /// [`OpenError::Name`] for names that [`check_name`] refuses.
 pub fn directory(name: Option<&str>) -> Result<PathBuf, OpenError> {
-    let variable = |key| std::env::var_os(key).filter(|v| !v.is_empty());
-    if let Some(dir) = variable(DIRECTORY_VARIABLE) {
+    if let Some(dir) = std::env::var_os(DIRECTORY_VARIABLE).filter(|v| !v.is_empty()) {
         return Ok(dir.into());
     }
-    match (name, variable(NAME_VARIABLE)) {
-        (Some(name), _) => below(name),
-        (None, Some(name)) => below(&name.to_string_lossy()),
-        (None, None) => below(DEFAULT),
-    }
+    name.map_or_else(|| below(&default_name()), below)
+}
+
+/// Returns the name of the domain for programs and graphs that name none: the value of
+/// `DRIVELINE_DOMAIN`, or else `default`. Not checked.
+#[must_use]
+pub fn default_name() -> String {
+    let name = std::env::var_os(NAME_VARIABLE).filter(|v| !v.is_empty());
+    name.map_or_else(|| DEFAULT.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// As [`directory`], and ensures that this user can join there: creates the directory if it is

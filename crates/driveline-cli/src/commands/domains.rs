@@ -33,16 +33,10 @@ impl DomainPlace {
     /// Resolves `--domain` and the environment.
     pub(super) fn of(domain: Option<&str>) -> Result<Self, String> {
         let directory = domain::directory(domain).map_err(|e| e.to_string())?;
-        let variable = |key| std::env::var(key).ok().filter(|v| !v.is_empty());
         if std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|v| !v.is_empty()) {
             return Ok(Self::Directory(directory.display().to_string()));
         }
-        Ok(Self::Named(
-            domain
-                .map(str::to_owned)
-                .or_else(|| variable(NAME_VARIABLE))
-                .unwrap_or_else(|| DEFAULT.to_owned()),
-        ))
+        Ok(Self::Named(domain.map_or_else(domain::default_name, str::to_owned)))
     }
 
     /// Returns the domain's name, or its directory.

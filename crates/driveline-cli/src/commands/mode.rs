@@ -105,7 +105,7 @@ enum Ending {
     /// As `Entered`, but without these components, because their module is not ready.
     Incomplete(LastSwitch, Vec<String>),
     Other(LastSwitch),
-    /// Another request replaced this one.
+    /// A later request replaced this one; the text says what became of it.
     Replaced(String),
 }
 
@@ -166,8 +166,7 @@ fn wait(
                 });
             }
             _ if number(&status) != own => {
-                let to = status.switch.map(|s| s.mode).or(status.current).unwrap_or_default();
-                return Ok(Ending::Replaced(to));
+                return Ok(Ending::Replaced(later(&status)));
             }
             (switch, _) if Instant::now() >= end => {
                 let waits = switch.as_ref().map(|s| s.waits_for.as_str()).filter(|w| !w.is_empty());
@@ -186,6 +185,29 @@ fn wait(
             Err(AskError::Silent { .. }) => asked.mode.clone(),
             Err(e) => return Err(e.to_string()),
         };
+    }
+}
+
+/// Describes the newest switch and its cause.
+fn later(status: &ModeStatus) -> String {
+    match (&status.switch, &status.last_switch) {
+        (Some(switch), _) => {
+            format!("a switch to mode '{}' is in flight ({})", switch.mode, switch.cause)
+        }
+        (None, Some(last)) if last.failed.is_empty() => {
+            format!("the run is in mode '{}' ({})", last.mode, last.cause)
+        }
+        (None, Some(last)) => {
+            format!(
+                "the run is in mode '{}' ({}): {}",
+                last.mode,
+                last.cause,
+                last.failed.join("; ")
+            )
+        }
+        (None, None) => {
+            format!("the run is in mode '{}'", status.current.as_deref().unwrap_or("none"))
+        }
     }
 }
 
@@ -226,10 +248,10 @@ fn print(run: &RunStatus, mode: &str, ending: &Ending, screen: &Screen) -> u8 {
                 why.join("; ")
             ));
         }
-        Ending::Replaced(to) => screen.error(format!(
-            "{}: another request, for mode '{}', took the place of this one",
+        Ending::Replaced(became) => screen.error(format!(
+            "{}: a later request took the place of this one: {}",
             called(run),
-            cut(to, NAME)
+            cut(became, LINE)
         )),
     }
     if done { exit::DONE } else { exit::FAILED }

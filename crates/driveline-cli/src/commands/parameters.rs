@@ -37,7 +37,7 @@ pub(crate) fn param(arguments: &Param, screen: &Screen) -> u8 {
         Param::Get { parameter, .. } => get(&found, parameter, screen),
         Param::Set { parameter, value, .. } => {
             let (component, name) = parameter;
-            change(&found, parameter_ask(component, name, value)).map(|()| {
+            change(&found, component, parameter_ask(component, name, value)).map(|()| {
                 screen.print(&format!("{component}.{name} is {} now\n", cut(value, LINE)));
             })
         }
@@ -54,7 +54,7 @@ pub(crate) fn log_level(arguments: &LogLevel, screen: &Screen) -> u8 {
     found.warn(screen);
     let LogLevel { module, level, .. } = arguments;
     let ask = Ask::change(ChangeAsk::Log { module: module.clone(), filter: level.clone() });
-    let outcome = change(&found, ask).map(|()| {
+    let outcome = change(&found, module, ask).map(|()| {
         screen.print(&format!("module '{module}' logs by '{}' now\n", cut(level, LINE)));
     });
     told(&found, outcome, screen)
@@ -91,8 +91,30 @@ fn parameter_ask(component: &str, name: &str, value: &str) -> Ask {
     })
 }
 
-/// Requests a change and waits until the module has made it.
-fn change(found: &Found, ask: Ask) -> Result<(), String> {
+/// Describes why a change is not made yet. `place`: the component or the module.
+fn pending(found: &Found, place: &str) -> String {
+    let processes = found.socket.ask(Verb::Status, ASK).map(|run| run.processes);
+    let suspended = processes
+        .into_iter()
+        .flatten()
+        .find(|p| p.suspended && (p.name == place || p.components.iter().any(|c| c == place)));
+    match suspended {
+        Some(module) => format!(
+            "the change is not made yet: module '{}' is suspended and makes it when it goes on \
+             (`kill -CONT {}`)",
+            cut(&module.name, NAME),
+            module.pid.unwrap_or_default()
+        ),
+        None => format!(
+            "the change is not made yet: a call in '{}' runs for long; the change follows it, and \
+             is an event of the run",
+            cut(place, NAME)
+        ),
+    }
+}
+
+/// Requests a change and waits until it is made. `place`: the component or the module.
+fn change(found: &Found, place: &str, ask: Ask) -> Result<(), String> {
     let refusal = |e: driveline_runtime::launch::control::AskError| e.to_string();
     let mut run: RunStatus = found.socket.ask(ask, ASK).map_err(refusal)?;
     let number = run.change;
@@ -104,11 +126,7 @@ fn change(found: &Found, ask: Ask) -> Result<(), String> {
             Some(ChangeState::Done) => return Ok(()),
             Some(ChangeState::Refused { error }) => return Err(error),
             Some(ChangeState::Pending) if Instant::now() < end => {}
-            Some(ChangeState::Pending) => {
-                return Err("the component has not made the change yet: a call of its group runs \
-                     for long; `driveline param get` shows later whether it has"
-                    .into());
-            }
+            Some(ChangeState::Pending) => return Err(pending(found, place)),
             None => return Err("it does not know the change any more".into()),
         }
         std::thread::sleep(AGAIN);
@@ -153,7 +171,7 @@ fn list(all: &[ParameterStatus], screen: &Screen) {
         let set_by = match &p.mode {
             Some(mode) => format!("mode {mode}"),
             None if p.set => "command".to_owned(),
-            None => "graph".to_owned(),
+            None => "start".to_owned(),
         };
         let changeable = if p.live { "yes" } else { "no" };
         let name = format!("{}.{}", p.component, p.name);
@@ -206,7 +224,7 @@ fn load(found: &Found, file: &std::path::Path, screen: &Screen) -> u8 {
             continue;
         }
         // Text is quoted, so that it stays text.
-        match change(found, parameter_ask(&component, &name, &json.to_string())) {
+        match change(found, &component, parameter_ask(&component, &name, &json.to_string())) {
             Ok(()) => {
                 screen.print(&format!("{component}.{name} is {} now\n", cut(&text(&json), LINE)))
             }

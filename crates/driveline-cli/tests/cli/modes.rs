@@ -53,7 +53,7 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
     let line = |name: &str| out.lines().find(|l| l.starts_with(name)).unwrap_or_default();
     let words: Vec<_> = line("printer.mark").split_whitespace().collect();
     assert_eq!(words[..5], ["printer.mark", "7", "mode", "quiet", "yes"], "{out}");
-    assert!(line("counter.limit").contains(" graph "), "{out}");
+    assert!(line("counter.limit").contains(" start "), "{out}");
     let mark = f.json(&["param", "get", "printer.mark", "--json"]);
     assert_eq!((&mark["value"], &mark["mode"]), (&Value::from(7), &Value::from("quiet")));
     let (code, out, err) = f.run(&["param", "set", "printer.mark", "8"]);
