@@ -561,16 +561,16 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     }
     if let (calls @ 1.., least_ns) = run.below_zero {
         notes.push(format!(
-            "In {calls} callbacks ages of data, or parts of them, are below zero (the least {:.3} \
-             ms). They are in the figures as they are: the clock that the data's times are of is \
-             ahead by as much, or is known no better.",
+            "In {calls} callbacks, ages of data or parts of them are negative (the lowest: {:.3} \
+             ms), because the clock of the data's source is ahead, or its offset is not known \
+             more exactly. The figures contain them unchanged.",
             least_ns as f64 / 1e6
         ));
     }
     if run.clock_error_ns > 0 {
         notes.push(format!(
-            "Ages of data from other hosts are right to within {:.3} ms: the clocks of the hosts \
-             are known no better.",
+            "Ages of data from other hosts have an error of at most {:.3} ms: the offsets \
+             between the hosts' clocks are not known more exactly.",
             run.clock_error_ns as f64 / 1e6
         ));
     }

@@ -535,7 +535,7 @@ fn ages_below_zero_are_reported() {
     assert_eq!(of.p50, Split { communication_us: -2.0, computation_us: 0.0, idle_us: 0.0 });
     assert!(
         s.notes.iter().any(|n| n.starts_with(
-            "In 2 callbacks ages of data, or parts of them, are below zero (the least -0.019 ms)"
+            "In 2 callbacks, ages of data or parts of them are negative (the lowest: -0.019 ms)"
         )),
         "{:?}",
         s.notes

@@ -24,7 +24,7 @@ impl Port {
         let kept = socket(AddressFamily::INET, SocketType::STREAM, None)
             .context("cannot open a socket for a port")?;
         sockopt::set_socket_reuseaddr(&kept, true)
-            .context("cannot let others listen on a port that is kept")?;
+            .context("cannot share the reserved port with other sockets")?;
         bind(&kept, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
             .context("no port of 127.0.0.1 is free")?;
         let number = SocketAddr::try_from(getsockname(&kept)?)?.port();

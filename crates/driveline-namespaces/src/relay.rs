@@ -91,7 +91,7 @@ impl TapRelay {
     pub fn new(ends: [(&Namespace, &str); 2], directions: [Direction; 2]) -> Result<Self> {
         let [a, b] = ends.map(|(namespace, name)| {
             let made = thread::scope(|scope| scope.spawn(|| device(namespace, name)).join());
-            made.unwrap_or_else(|_| bail!("the thread for it has panicked"))
+            made.unwrap_or_else(|_| bail!("its thread has panicked"))
                 .map(Arc::new)
                 .with_context(|| format!("cannot make the TAP device {name}"))
         });
@@ -234,7 +234,7 @@ fn pass(
             // The owner has closed the pipe.
             Ok(_) => return Ok(()),
             Err(rustix::io::Errno::INTR) => continue,
-            Err(e) => return Err(e).context("frames cannot be waited for"),
+            Err(e) => return Err(e).context("cannot wait for frames"),
         }
         if events[0].revents().is_empty() {
             continue;

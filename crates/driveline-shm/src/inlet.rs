@@ -499,8 +499,8 @@ impl Inlet {
     fn report_forgotten(&self) {
         if !self.forgets_afar.swap(true, Relaxed) {
             let text = format!(
-                "topic '{}': more than {MAX_KNOWN_AFAR} publishers of other hosts are gone; if \
-                 those that went first come back, samples lost in between are not counted",
+                "topic '{}': more than {MAX_KNOWN_AFAR} publishers of other hosts have ended; if \
+                 the oldest of them come back, samples lost in between are not counted",
                 self.topic
             );
             self.events.push(SubscriptionEvent::Refused { code: RefusalCode::Limit, text });

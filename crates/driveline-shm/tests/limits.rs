@@ -272,7 +272,7 @@ fn more_departed_publishers_of_other_hosts_than_are_remembered_are_reported_once
     let (code, text) = awaited(|| refusal_of_subscription(&mut s));
     assert!(
         code == RefusalCode::Limit
-            && text.contains("more than 1024 publishers of other hosts are gone"),
+            && text.contains("more than 1024 publishers of other hosts have ended"),
         "{text}"
     );
     assert!(text.contains("are not counted"), "{text}");
@@ -348,7 +348,7 @@ fn a_domain_directory_with_more_entries_than_are_read_is_reported_at_both_ends()
         assert_eq!(code, RefusalCode::System);
         assert!(
             text.contains("more than 65536 entries")
-                && text.contains("remove what is not of running processes"),
+                && text.contains("remove files of processes that have ended"),
             "{text}"
         );
     }

@@ -146,8 +146,8 @@ pub enum LoanError {
     },
     /// Departed subscriptions still hold their samples.
     #[error(
-        "topic '{topic}': all {buffers} buffers are held, by samples of subscriptions that are \
-         gone too; drop those samples"
+        "topic '{topic}': samples hold all {buffers} buffers, also samples of subscriptions \
+         that no longer exist; drop those samples"
     )]
     AllHeld {
         /// The topic.
@@ -373,7 +373,7 @@ pub enum ParameterError {
         given: &'static str,
     },
     /// The text is not a valid parameter value.
-    #[error("this is no JSON of a parameter's value: {text}")]
+    #[error("this is not the JSON of a parameter value: {text}")]
     Json {
         /// Error of the parser.
         text: String,

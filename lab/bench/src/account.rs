@@ -105,7 +105,7 @@ fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
     if accounted != published {
         let (r, m) = (end.received, end.missed);
         let what = if accounted < published {
-            format!("{} are lost without a word", published - accounted)
+            format!("{} are lost and in no count", published - accounted)
         } else {
             format!("{} too many", accounted - published)
         };

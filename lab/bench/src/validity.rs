@@ -27,17 +27,14 @@ pub fn taken_away(d: &Disturbance) -> Option<String> {
 #[must_use]
 pub fn validity_rule() -> String {
     format!(
-        "A run is invalid, shown, and left out of the percentiles if a process of it or the relay \
-         between its hosts fails, its account does not close \
-         (scheduled = sent + not sent; sent = received + lost), a payload does not verify, or the \
-         hypervisor takes more than \
-         {:.0} % of its processor time (and at least {MIN_STOLEN_TICKS} clock ticks). A row of a \
-         peer is invalid if the latency tool of the \
-         middleware was run next to it and the 95 % interval of their ratio lies beyond \
-         {:.0} % off; with fewer than \
-         {ENOUGH_ROUNDS} rounds there is no such verdict. A run during which other processes used \
-         more than {:.0} % of the machine is called disturbed, \
-         and counts.",
+        "A run is invalid if one of its processes or the relay between its hosts fails, if its \
+         account does not close (scheduled = sent + not sent; sent = received + lost), if a \
+         payload is wrong, or if the hypervisor takes more than {:.0} % of its processor time (and \
+         at least {MIN_STOLEN_TICKS} clock ticks). Invalid runs are shown, but the percentiles do \
+         not contain them. If the middleware's own latency tool was run as well, the row of a peer \
+         is invalid if the whole 95 % interval of their ratio differs by more than {:.0} %; this \
+         needs at least {ENOUGH_ROUNDS} rounds. A run during which other processes used more than \
+         {:.0} % of the machine is marked as disturbed, and counts.",
         MAX_STOLEN * 100.0,
         TOLERANCE * 100.0,
         MAX_OTHERS * 100.0

@@ -69,7 +69,7 @@ fn a_peer_runs_with_an_account_that_closes() {
 fn a_peer_that_loses_tears_or_dies_is_shown_so() {
     let filled = Job { payload: Payload::Filled, ..stream() };
     let account = run("forgets", &filled).unwrap();
-    assert!(account.invalid.join("; ").contains("lost without a word"), "{account:?}");
+    assert!(account.invalid.join("; ").contains("lost and in no count"), "{account:?}");
     let account = run("tears", &filled).unwrap();
     assert!(account.invalid.join("; ").contains("payload mismatch"), "{account:?}");
     assert!(account.torn >= 6, "{account:?}");

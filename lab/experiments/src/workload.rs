@@ -100,7 +100,7 @@ pub(crate) fn run(
         }
         None => {
             let status = started.end().map_or_else(|e| e.to_string(), |s| s.to_string());
-            bail!("the workload '{}' ended without a word ({status})", workload.name)
+            bail!("the workload '{}' ended without a result ({status})", workload.name)
         }
     }
 }

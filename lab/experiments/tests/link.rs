@@ -375,7 +375,7 @@ fn a_peer_that_loses_tears_or_dies_makes_its_runs_invalid_and_no_others() {
          test/forgets,test/tears,test/dies";
     let m = measured(dir.path(), args, 1);
     for (system, reason) in [
-        ("test/forgets", "lost without a word"),
+        ("test/forgets", "lost and in no count"),
         ("test/tears", "payload mismatch"),
         ("test/dies", "exit status: 7"),
     ] {

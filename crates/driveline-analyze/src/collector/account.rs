@@ -289,7 +289,7 @@ mod tests {
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
         assert!(s.notes.iter().any(|n| n.starts_with("2 other records")), "{:?}", s.notes);
         assert!(
-            s.notes.iter().any(|n| n.contains("other hosts are right to within 1.500 ms")),
+            s.notes.iter().any(|n| n.contains("other hosts have an error of at most 1.500 ms")),
             "{:?}",
             s.notes
         );

@@ -237,8 +237,8 @@ fn remarks(h: &HostReport) -> Vec<String> {
     let impossible = (h.impossible_exchanges > 0).then(|| {
         let exchanges = count(h.impossible_exchanges, "exchange");
         format!(
-            "host '{host}': {exchanges} of its clock cannot be (an answer before its \
-             question), and none of them was used\n"
+            "host '{host}': {exchanges} of clock times is impossible (an answer before its \
+             question) and was not used\n"
         )
     });
     problem.into_iter().chain(dropped).chain(impossible).collect()
@@ -331,7 +331,7 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     if !report.hosts.is_empty() {
         screen.print("\n");
         let row = |h: &HostReport| vec![cut(&h.host, NAME), state(h), clock(h)];
-        let rows: Vec<_> = std::iter::once(head(&["HOST", "STATE", "ITS CLOCK LESS THIS ONE'S"]))
+        let rows: Vec<_> = std::iter::once(head(&["HOST", "STATE", "CLOCK OFFSET"]))
             .chain(report.hosts.iter().map(row))
             .collect();
         print_table(&[Left, Left, Left], &rows, screen);
@@ -496,8 +496,8 @@ mod tests {
             ..HostReport::default()
         };
         assert_eq!(remarks(&host(0)), [""; 0]);
-        let said = "host 'trunk.01': 1 exchange of its clock cannot be (an answer before its \
-             question), and none of them was used\n";
+        let said = "host 'trunk.01': 1 exchange of clock times is impossible (an answer before its \
+             question) and was not used\n";
         assert_eq!(remarks(&host(1)), [said]);
         let edge = |impossible_acknowledgements| RouteReport {
             topic: "lanes".into(),

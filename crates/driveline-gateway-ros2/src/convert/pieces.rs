@@ -75,7 +75,7 @@ impl<'a> Pieces<'a> {
             let Some((now, later)) = std::mem::take(&mut rest).split_at_mut_checked(part.len())
             else {
                 return Err(ConvertError::Payload(format!(
-                    "room for {room} bytes of data where there are {len}"
+                    "there are {len} bytes of data, and the message has room for {room}"
                 )));
             };
             now.copy_from_slice(part);
@@ -85,7 +85,7 @@ impl<'a> Pieces<'a> {
             Ok(())
         } else {
             Err(ConvertError::Payload(format!(
-                "room for {room} bytes of data where there are {len}"
+                "there are {len} bytes of data, and the message has room for {room}"
             )))
         }
     }

@@ -360,9 +360,9 @@ impl Outgoing {
                 .filter_map(|(key, route)| Some((route.parked_since?, key)));
             let Some(longest) = parked.min().map(|(_, key)| key.clone()) else {
                 return Err(NoRoom::Now(format!(
-                    "it goes to {most} hosts already, and the other pins of its publishers are for \
-                     subscriptions here; write `pins:` for it in the graph file, \
-                     one more for each host that is to have it"
+                    "it is sent to {most} hosts already, and the other pins of its publishers are \
+                     reserved for subscriptions on this host; set `pins:` of the topic in the \
+                     graph file, one more for each further host"
                 )));
             };
             self.end(&longest);

@@ -147,17 +147,17 @@ impl ServiceRule {
         let gib = bytes as f64 / f64::from(1 << 30);
         let whose = match self.server {
             ServedBy::Driveline => {
-                "the server reserves for the gateway, if it has responses as long as that"
+                "the server reserves for the gateway, if its responses can be that long"
             }
-            ServedBy::Ros => "the gateway reserves for each client here, of which there can be 8",
+            ServedBy::Ros => "the gateway reserves for each Driveline client (at most 8)",
         };
         let message = format!(
             "`max_response` and `pending` amount to {gib:.1} GiB of shared memory that {whose}"
         );
         Some((
             message,
-            "lower `max_response` to the size of the longest response, or `pending`; the memory is \
-             for `max(pending, 2) + 2 · pending + 4` responses",
+            "lower `max_response` to the size of the longest response, or `pending`; it holds \
+             `max(pending, 2) + 2 · pending + 4` responses",
         ))
     }
 

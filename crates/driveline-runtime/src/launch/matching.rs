@@ -195,8 +195,8 @@ fn likely(e: &Unconnected, participants: &[ParticipantInfo], domain_dir: &Path) 
     let missing = match (publishes, subscribes) {
         (true, true) => {
             return format!(
-                "both are there, and neither says why; `driveline topic info {topic}` shows QoS, \
-                 pins and access while they run"
+                "both ends exist, and neither reports a reason; `driveline topic info {topic}` \
+                 shows QoS, held samples and access while they run"
             );
         }
         (false, _) => publisher,

@@ -42,8 +42,8 @@ impl Control {
         if cut && !self.discovery.cut {
             let path = self.identity.directory.path().display();
             self.notify_all_ends(&format!(
-                "the domain directory {path} has more than {MAX_DIRECTORY_ENTRIES} entries, and \
-                 ends beyond may not be found: remove what is not of running processes"
+                "the domain directory {path} has more than {MAX_DIRECTORY_ENTRIES} entries: \
+                 endpoints beyond them are not found; remove files of processes that have ended"
             ));
         }
         // Endpoints created later are notified, too.

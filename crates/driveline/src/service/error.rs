@@ -11,9 +11,8 @@ use thiserror::Error;
 pub enum CallError {
     /// No server offers the service at this reach yet.
     #[error(
-        "service '{service}': no server is there (yet); start what offers it, check that both have \
-         the same domain and reach, and wait for it with \
-         wait_for_server()"
+        "service '{service}': there is no server (yet); start the process that offers it, check \
+         that both have the same domain and reach, and wait with wait_for_server()"
     )]
     NoServer {
         /// The service.
@@ -32,8 +31,12 @@ pub enum CallError {
         was_taken: bool,
     },
     /// The server is ambiguous: the request was not sent.
-    #[error("service '{service}': {} nodes offer it ({}), and one may: stop the others or rename \
-         their service", servers.len(), servers.join(", "))]
+    #[error(
+        "service '{service}': {} nodes offer it ({}), but a service has one server: stop the \
+         others or rename their service",
+        servers.len(),
+        servers.join(", ")
+    )]
     SeveralServers {
         /// The service.
         service: String,
@@ -55,7 +58,7 @@ pub enum CallError {
     /// The new request was not sent.
     #[error(
         "service '{service}': the server '{server}' has not taken earlier requests yet, and its \
-         queue is full; call less often, or find out what keeps it"
+         queue is full; call less often, or check why the server is slow"
     )]
     QueueFull {
         /// The service.

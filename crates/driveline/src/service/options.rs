@@ -84,7 +84,10 @@ pub struct ServiceCallback {
 #[derive(Debug, Error)]
 pub enum ServiceError {
     /// This process offers it already.
-    #[error("service '{service}': this process offers it already; one server may")]
+    #[error(
+        "service '{service}': this process offers it already, and a service has one server in a \
+         process"
+    )]
     Offered {
         /// The service.
         service: String,

@@ -66,15 +66,15 @@ impl<'a> Shape<'a> {
             ensure!(readers.contains_key(topic.as_str()), "no stage reads the topic '{topic}'");
             ensure!(
                 edge.size > HEAD,
-                "the topic '{topic}' has room for {} bytes: the head of a message alone takes \
-                 {HEAD}",
+                "messages of the topic '{topic}' have {} bytes: they must be longer than the \
+                 {HEAD} bytes of a message's head",
                 edge.size
             );
         }
         for topic in writers.keys().chain(readers.keys()) {
             ensure!(
                 job.edges.contains_key(*topic),
-                "nothing says what carries the topic '{topic}': add it to the edges"
+                "no edge names the system that carries the topic '{topic}': add it to the edges"
             );
         }
         let sources = job.stages.iter().filter(|s| s.inputs.is_empty()).count();
@@ -86,7 +86,7 @@ impl<'a> Shape<'a> {
             job.rate_hz.is_none_or(|hz| hz > 0.0 && hz.is_finite()),
             "the rate must be above 0 Hz"
         );
-        ensure!(job.messages > 0, "no message counts: raise their number");
+        ensure!(job.messages > 0, "the number of messages is 0: raise it");
         let mut shape = Self { job, order: Vec::new(), writers, readers };
         shape.order = shape.sorted()?;
         Ok(shape)
@@ -144,8 +144,8 @@ impl<'a> Shape<'a> {
         let first = own.next();
         if let (Some(a), Some(b)) = (first, own.find(|s| Some(*s) != first)) {
             bail!(
-                "the stage '{}' has edges of {a} and of {b}: it can have those of one system, and \
-                 of driveline",
+                "the stage '{}' has edges of {a} and of {b}: besides those of driveline, it can \
+                 have edges of one system",
                 stage.name
             );
         }
@@ -258,7 +258,7 @@ mod tests {
         for (text, said) in [
             (wrong(&[("a", &[], Some("x"))], &x), "no stage reads"),
             (wrong(&[("a", &["x"], None)], &x), "no stage writes"),
-            (wrong(&[("a", &[], Some("x")), ("b", &["x"], None)], &[]), "what carries"),
+            (wrong(&[("a", &[], Some("x")), ("b", &["x"], None)], &[]), "no edge names"),
             (wrong(&[("a", &[], Some("x")), ("a", &["x"], None)], &x), "two stages"),
             (wrong(&[("a", &[], Some("x")), ("b", &["x"], Some("x"))], &x), "two writers"),
             (wrong(&[("A", &[], Some("x")), ("b", &["x"], None)], &x), "lower-case"),
@@ -285,7 +285,7 @@ mod tests {
                     &[("b", &["x"], Some("y")), ("a", &[], Some("x")), ("c", &["y"], None)],
                     &[("x", "p/v"), ("y", "q/v")],
                 ),
-                "those of one system",
+                "edges of one system",
             ),
             (wrong(&[("b", &["x"], None), ("a", &[], Some("x"))], &[("x", "futex")]), "no payload"),
         ] {

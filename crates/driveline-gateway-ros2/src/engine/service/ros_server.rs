@@ -120,7 +120,7 @@ impl RosServer {
     fn direct(&mut self, common: &Arc<GatewayState>, now: Instant) -> Result<(), Problem> {
         let (key, server) = self.one(common)?;
         if self.current.replace(key).is_some_and(|before| before != key) {
-            self.leave(WENT_AWAY, "another one is about to be asked");
+            self.leave(WENT_AWAY, "the next requests go to another server");
             self.asking.let_go();
         }
         let (calls, is_new) = (&self.calls, self.asking.get().is_none());
@@ -131,7 +131,7 @@ impl RosServer {
         let kept = self.asking.keep(now, make);
         let what = || {
             format!(
-                "the server {} by {} cannot be asked",
+                "no client can be made for the server {} by {}",
                 whose(server.node.as_ref()),
                 server.profile
             )
@@ -160,7 +160,7 @@ impl RosServer {
                 let who = named(&marked);
                 Err(format!(
                     "{who} is another gateway of Driveline: calls would go in circles; \
-                     domains meet by network reach"
+                     connect domains of Driveline by `reach: network` instead"
                 )
                 .into())
             }
@@ -174,13 +174,13 @@ impl RosServer {
                 }
                 Err(format!(
                     "a gateway of Driveline offers it as well ({}), and both would execute \
-                     requests: stop one",
+                     each request: stop one",
                     named(&beside)
                 )
                 .into())
             }
             several => Err(format!(
-                "{} nodes offer it ({}), and one may: stop the others",
+                "{} nodes offer it ({}), but a service has one server: stop the others",
                 several.len(),
                 named(several)
             )
