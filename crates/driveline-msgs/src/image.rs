@@ -144,7 +144,8 @@ impl Encoding {
         }
     }
 
-    /// Returns its name in messages of ROS, supported by every release since Humble.
+    /// Returns its name in messages of ROS, supported by every release since Humble, except that
+    /// Humble does not know `nv12`.
     #[must_use]
     pub fn ros_name(self) -> &'static str {
         if self == Self::Yuyv { "yuv422_yuy2" } else { self.name() }

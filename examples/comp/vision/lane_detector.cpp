@@ -25,7 +25,7 @@ constexpr double kMinSpread = 0.14;
 constexpr double kMaxSpread = 0.85;
 // Variance of a contour across its main axis, divided by the variance along it. Stripes are long.
 constexpr double kMaxThickness = 0.22;
-// Pixels per row below the horizon: twice the width of a 0.15 m marking.
+// Pixels per row below the horizon: twice the width of a 0.15 m marking, for a camera at 1.2 m.
 constexpr double kMaxStripeWidthPerRow = 0.25;
 // Reach next to a stripe in which the brightness of the road is measured, in margins. A margin is
 // half the width of the stripe, but at least 3 pixels.
@@ -44,8 +44,9 @@ constexpr double kMeetingWeight = 0.003;
 constexpr double kBesideReach = 4.0;
 // Maximum number of stripes next to the line, divided by the rows with stripes on it.
 constexpr double kMaxBeside = 0.4;
-// Columns per row. The minimum is a marking half a metre to the side of the camera, for any shape
-// of the image.
+// Slope of a marking in columns per row: its distance to the side of the camera, divided by the
+// height of the camera. It does not depend on the shape of the image. The minimum is 0.5 m to the
+// side of a camera at 1.1 m.
 constexpr double kMinSlope = 0.45;
 constexpr double kMaxSlope = 3.6;
 

@@ -37,8 +37,12 @@ pub(crate) fn param(arguments: &Param, screen: &Screen) -> u8 {
         Param::Get { parameter, .. } => get(&found, parameter, screen),
         Param::Set { parameter, value, .. } => {
             let (component, name) = parameter;
-            change(&found, component, parameter_ask(component, name, value)).map(|()| {
+            change(&found, component, parameter_ask(component, name, value)).and_then(|()| {
+                if screen.json {
+                    return get(&found, parameter, screen);
+                }
                 screen.print(&format!("{component}.{name} is {} now\n", cut(value, LINE)));
+                Ok(())
             })
         }
         Param::Load { file, .. } => return load(&found, file, screen),
@@ -55,7 +59,11 @@ pub(crate) fn log_level(arguments: &LogLevel, screen: &Screen) -> u8 {
     let LogLevel { module, level, .. } = arguments;
     let ask = Ask::change(ChangeAsk::Log { module: module.clone(), filter: level.clone() });
     let outcome = change(&found, module, ask).map(|()| {
-        screen.print(&format!("module '{module}' logs by '{}' now\n", cut(level, LINE)));
+        if screen.json {
+            screen.print_json(&json!({ "module": module, "level": level }));
+        } else {
+            screen.print(&format!("module '{module}' logs by '{}' now\n", cut(level, LINE)));
+        }
     });
     told(&found, outcome, screen)
 }
@@ -215,7 +223,7 @@ fn load(found: &Found, file: &std::path::Path, screen: &Screen) -> u8 {
         Ok(all) => all.parameters,
         Err(text) => return told(found, Err(text), screen),
     };
-    let (mut failed, mut unchanged) = (false, 0);
+    let (mut failed, mut unchanged, mut changed) = (false, 0, Vec::new());
     for (component, name, value) in wanted {
         let json = serde_json::to_value(&value).unwrap_or_default();
         let known = all.iter().find(|p| p.component == component && p.name == name);
@@ -226,7 +234,11 @@ fn load(found: &Found, file: &std::path::Path, screen: &Screen) -> u8 {
         // Text is quoted, so that it stays text.
         match change(found, &component, parameter_ask(&component, &name, &json.to_string())) {
             Ok(()) => {
-                screen.print(&format!("{component}.{name} is {} now\n", cut(&text(&json), LINE)))
+                if !screen.json {
+                    let value = cut(&text(&json), LINE);
+                    screen.print(&format!("{component}.{name} is {value} now\n"));
+                }
+                changed.push(format!("{component}.{name}"));
             }
             Err(error) => {
                 failed = true;
@@ -234,7 +246,9 @@ fn load(found: &Found, file: &std::path::Path, screen: &Screen) -> u8 {
             }
         }
     }
-    if unchanged > 0 {
+    if screen.json {
+        screen.print_json(&json!({ "changed": changed, "unchanged": unchanged }));
+    } else if unchanged > 0 {
         screen.print(&format!("{unchanged} had the value of the file already\n"));
     }
     if failed { exit::FAILED } else { exit::DONE }

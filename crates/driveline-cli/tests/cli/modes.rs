@@ -56,6 +56,8 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
     assert!(line("counter.limit").contains(" start "), "{out}");
     let mark = f.json(&["param", "get", "printer.mark", "--json"]);
     assert_eq!((&mark["value"], &mark["mode"]), (&Value::from(7), &Value::from("quiet")));
+    let set = f.json(&["param", "set", "printer.mark", "9", "--json"]);
+    assert_eq!((&set["name"], &set["value"]), (&Value::from("mark"), &Value::from(9)));
     let (code, out, err) = f.run(&["param", "set", "printer.mark", "8"]);
     assert_eq!(code, 0, "{out}{err}");
     let mark = f.json(&["param", "get", "printer.mark", "--json"]);

@@ -210,9 +210,13 @@ impl Observed {
             Record::Transition { active, error, .. } => {
                 own.changed = Some(now);
                 if *active && error.is_none() {
-                    own.inputs.values_mut().chain(own.outputs.values_mut()).for_each(|port| {
-                        port.begin_again(now);
-                    });
+                    // Also of ports that have no counts yet: theirs begin now.
+                    for i in &declared.inputs {
+                        own.inputs.entry(i.port.clone()).or_default().begin_again(now);
+                    }
+                    for o in &declared.outputs {
+                        own.outputs.entry(o.port.clone()).or_default().begin_again(now);
+                    }
                 }
             }
             Record::Finished { .. } => {

@@ -108,14 +108,19 @@ fn a_rate_out_of_its_range_and_a_silence_are_states_with_their_times() {
 
 #[test]
 fn a_rate_is_measured_from_the_activation_on() {
-    let mut w = World::new();
-    w.published(1, 10);
-    let (component, error) = ("lane".to_owned(), None);
-    let active = true;
-    w.record(20, &Record::Transition { component, active, switch: 1, took_ns: 0, error });
-    assert_eq!((w.lanes(20).rate_hz, w.lanes(20).state), (0.0, EndState::Waiting));
-    w.published(21, 20);
-    assert_eq!((w.lanes(21).rate_hz, w.lanes(21).state), (10.0, EndState::Flowing));
+    // With samples of an earlier activation, and without.
+    for before in [10, 0] {
+        let mut w = World::new();
+        if before > 0 {
+            w.published(1, before);
+        }
+        let (component, error) = ("lane".to_owned(), None);
+        let active = true;
+        w.record(20, &Record::Transition { component, active, switch: 1, took_ns: 0, error });
+        assert_eq!((w.lanes(20).rate_hz, w.lanes(20).state), (0.0, EndState::Waiting));
+        w.published(21, before + 10);
+        assert_eq!((w.lanes(21).rate_hz, w.lanes(21).state), (10.0, EndState::Flowing));
+    }
 }
 
 #[test]

@@ -214,7 +214,7 @@ impl<'a> ModeControl<'a> {
         };
         format!(
             "was killed because its component '{name}' did not become {state} in time \
-             (`enter_within_ms`; its `{call}`, or the call before it)"
+             (`enter_within_ms`; its `{call}`, or a call before it in the module)"
         )
     }
 
