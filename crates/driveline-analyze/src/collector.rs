@@ -340,8 +340,8 @@ impl Collector {
         }
         let also = publishers().find(|s| s.name != stage && self.cut_off.contains(&s.name))?;
         Some(format!(
-            "the process of {}, which publishes, was killed or ended out of turn too, up to a \
-             second after its last count",
+            "the process of {}, which publishes on the topic, was killed or ended unexpectedly, \
+             too; its last count may be a second older than its end",
             also.name
         ))
     }
@@ -460,8 +460,9 @@ impl Collector {
     }
 
     /// Returns true if a topic is a sensor's: a component without inputs publishes it, or its
-    /// samples are their own origin. A component with inputs that publishes on a timer before it
-    /// has read its first sample does not count as a sensor.
+    /// samples are their own origin. A component with inputs may publish before it has read its
+    /// first sample, for example on a timer: its topic is no sensor's as soon as one of its samples
+    /// descends from another.
     pub(crate) fn is_source(&self, id: TopicId, topic: &TopicSeries) -> bool {
         let mut publishers =
             self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();

@@ -71,8 +71,8 @@ fn cut_off(work: &CutOff) -> Problem {
         topic: work.unread.first().map(|(topic, _)| topic.clone()),
         what: format!("{} was cut off", work.component),
         why: format!(
-            "{work} when the run ended, and no call of what its source had left ended for 30 s; \
-             look for a call that waits or never returns"
+            "{work} when the run ended: for 30 s, no call that processes the remaining data of \
+             its source had ended; look for a call that waits or never returns"
         ),
     }
 }

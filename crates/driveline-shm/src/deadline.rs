@@ -292,8 +292,9 @@ impl Gaps {
             let at = latest.max(self.last.unwrap_or(0));
             if let Some(last) = self.last {
                 let elapsed = periods(length, last, at);
-                // Each unseen sample met the deadline of at most one period. Periods that ended
-                // before an earlier check had none, unless the time of the sample is before it.
+                // Each unseen sample met the deadline of at most one period. The periods that an
+                // earlier check has counted had no sample, and stay missed, except those after the
+                // newest sample.
                 self.closed += elapsed.saturating_sub(new - 1).max(self.open.min(elapsed));
             }
             (self.last, self.open) = (Some(at), 0);

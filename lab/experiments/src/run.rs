@@ -40,7 +40,7 @@ const ORPHANS_END: Duration = Duration::from_secs(2);
 const EXAMPLES: &str = "\
 Examples:
   driveline bench run S1 --quick
-      Driveline and two peers; takes about a minute
+      Driveline and a few peers; takes about a minute
   driveline bench run W1 S1 S2 --out results/monday
       three experiments with all installed peers (make peers)
   driveline bench run S2 --systems driveline,fastdds/shm --rounds 10
@@ -78,7 +78,7 @@ pub struct RunArgs {
     /// Ids of experiments (`driveline bench list`), scenario files, or `all`
     #[arg(value_name = "ID|FILE|all", required_unless_present = "resume")]
     pub what: Vec<String>,
-    /// Measure only Driveline and two peers, with few samples; takes minutes
+    /// Measure only Driveline and a few peers, with few samples; takes minutes
     #[arg(long, conflicts_with = "paper")]
     pub quick: bool,
     /// Use the durations and counts of the papers; takes hours to weeks. --resume continues after
@@ -475,9 +475,10 @@ fn make_runs(mut archive: Archive, program: &Program, interrupted: &AtomicBool) 
             .map(|(_, n)| n.version.as_str());
         ensure!(
             now == Some(d.version.as_str()),
-            "{} was measured in version {}, now there is {now:?}: measure anew",
+            "{} was measured in version {}, and the installed version is {}: measure anew",
             d.title,
-            d.version
+            d.version,
+            now.unwrap_or("unknown")
         );
     }
     let gateway = gateway(&archive.manifest.experiments)?.map(|g| g.program);

@@ -89,7 +89,7 @@ fn missed(s: &Summary) -> String {
         0 => String::new(),
         n => format!(
             " {least}{} samples were not read, since the processes that were to work on them \
-             were killed or ended out of turn.",
+             were killed or ended unexpectedly.",
             grouped(n as f64)
         ),
     };
