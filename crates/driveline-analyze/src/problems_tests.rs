@@ -298,7 +298,8 @@ fn where_a_count_cannot_be_known_the_edge_says_so_with_the_reason() {
     assert!(
         not_read == 56
             && why
-                .is_some_and(|w| w.contains("the process of camera, which publishes, was killed"))
+                .is_some_and(|w| w
+                    .contains("the process of camera, which publishes on the topic, was killed"))
     );
     let (_, why) = cut_off(&["lane"], &["image"]);
     assert!(why.is_some_and(|w| w.contains("published from outside of the run")));
