@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(of("ros", r#""max_response": "64 MiB""#), None, "16 of them are 1 GiB");
         let reported = of("ros", r#""max_response": "65 MiB""#).unwrap();
         assert!(
-            reported.contains("1.0 GiB") && reported.contains("each client here"),
+            reported.contains("1.0 GiB") && reported.contains("each Driveline client"),
             "{reported}"
         );
         let reported = of("driveline", r#""max_response": "1 GiB", "pending": 64"#).unwrap();

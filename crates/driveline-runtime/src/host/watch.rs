@@ -37,6 +37,10 @@ const LONG_AT_THE_END: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_AT_THE_END: Duration = Duration::from_millis(200);
 
+/// Bytes from the main thread to the watch: the heartbeats begin; the module ends.
+const BEAT: u8 = 0;
+const END: u8 = 1;
+
 /// Objects that the thread watches.
 pub(super) struct Subject {
     pub(super) module: String,
@@ -100,11 +104,12 @@ impl Watch {
     /// Starts the heartbeats.
     pub(super) fn pulse(&self, pulse: Pulse) {
         let _ = self.pulse.set(pulse);
+        let _ = (&self.word).write(&[BEAT]);
     }
 
     /// Notes that the main thread ends the module, by itself or on request: the time-out begins.
     pub(super) fn ending(&self) {
-        let _ = (&self.word).write(&[1]);
+        let _ = (&self.word).write(&[END]);
     }
 
     /// Ends the processes that components have started and not ended, if the launcher is gone.
@@ -211,7 +216,8 @@ impl Thread {
             _ => {}
         }
         let lost = gone && !self.goes_on.load(Ordering::Acquire);
-        if lost || self.asked.is_some() || matches!(read, Some(Ok(_))) {
+        let ends = matches!(read, Some(Ok(n)) if n == 0 || bytes[..n].contains(&END));
+        if lost || self.asked.is_some() || ends {
             self.begin_the_end();
         }
     }

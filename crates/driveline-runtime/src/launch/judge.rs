@@ -85,10 +85,10 @@ impl fmt::Display for What {
                 let calls = if *count == 1 { "a call".into() } else { format!("{count} calls") };
                 write!(
                     f,
-                    "component '{component}': {calls} took too long, up to {:.1} ms (`budget_ms: \
-                     {}`)",
-                    ms(worst),
-                    ms(budget)
+                    "component '{component}': {calls} took longer than `budget_ms: {}` (longest \
+                     call since the start: {:.1} ms)",
+                    ms(budget),
+                    ms(worst)
                 )
             }
             Self::Deadline { component, input, topic, missed } => {
@@ -205,8 +205,8 @@ struct CallState {
     /// Number of checks that found the call hanging, and its reports.
     hangs: u64,
     hang: LastReport,
-    /// This call was counted as an overrun before it ended.
-    early: bool,
+    /// Overruns that had ended when this call was counted as one before its end.
+    early: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -286,10 +286,11 @@ impl<'a> Judge<'a> {
                 }
             }
             if let Some(budget) = &spec.budget {
-                if call.since != 0 && call.lasts > budget.time && !call.early {
-                    call.early = true;
+                if call.since != 0 && call.lasts > budget.time && call.early.is_none() {
+                    call.early = Some(words.overruns);
                 }
-                let running = u64::from(call.since != 0 && call.early);
+                // At its end the call is counted at once. `since` changes later, at the next beat.
+                let running = u64::from(call.since != 0 && call.early == Some(words.overruns));
                 let count = words.overruns + running;
                 let worst = Duration::from_nanos(words.worst_ns);
                 let worst = if running == 1 { worst.max(call.lasts) } else { worst };

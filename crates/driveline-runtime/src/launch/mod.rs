@@ -444,7 +444,7 @@ impl fmt::Display for Event {
                     "event" => Ok(()),
                     "restart" => f.write_str("; it is started again"),
                     "stop" => f.write_str("; the run ends"),
-                    other => write!(f, "; {other} is entered"),
+                    other => write!(f, "; {other} is requested"),
                 }
             }
             Self::Down { module, why } => {
