@@ -148,7 +148,7 @@ pub use self::{
     layout::reserved_bytes,
     list::{Survey, list, remove_dead, survey},
     loan::Loan,
-    participant::Participant,
+    participant::{DomainNames, Participant},
     publisher::{MatchedSubscription, Progress, Publisher},
     release_watch::ReleaseWatch,
     sample::{Copied, Sample},

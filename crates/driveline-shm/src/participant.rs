@@ -55,6 +55,18 @@ struct Inner {
 #[derive(Clone)]
 pub struct Participant(Arc<Inner>);
 
+/// Names of a participant in its domain directory. Does not keep the participant alive.
+#[derive(Clone, Debug)]
+pub struct DomainNames(Arc<Identity>);
+
+impl DomainNames {
+    /// Removes the names, for a process that ends without its destructors because a thread hangs.
+    /// Does not wait for other threads; if one holds the list of names, nothing is removed.
+    pub fn remove(&self) {
+        self.0.unlist_all();
+    }
+}
+
 impl std::fmt::Debug for Participant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Participant")
@@ -88,13 +100,19 @@ impl Participant {
             pid: std::process::id(),
             directory,
             description: Mutex::new(String::new()),
-            own_publishers: Mutex::default(),
+            own_names: Mutex::default(),
         };
         Ok(Self(Arc::new(Inner {
             identity: Arc::new(identity),
             birthplace,
             running: Mutex::new(None),
         })))
+    }
+
+    /// Returns its names in the domain directory.
+    #[must_use]
+    pub fn names(&self) -> DomainNames {
+        DomainNames(Arc::clone(&self.0.identity))
     }
 
     /// Its identity.

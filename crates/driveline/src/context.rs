@@ -128,6 +128,13 @@ impl Context {
         self.inner.participant.set_description(json);
     }
 
+    /// Returns the names of this process in the domain directory. They do not keep the context
+    /// alive.
+    #[must_use]
+    pub fn names(&self) -> driveline_shm::DomainNames {
+        self.inner.participant.names()
+    }
+
     pub(crate) fn participant(&self) -> &Participant {
         &self.inner.participant
     }

@@ -68,8 +68,8 @@ pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};
 pub use parameters::{ParameterValue, Parameters};
 pub use raw::{
-    DisplacedValues, Parcel, PublishedCounter, PublisherEvents, PublisherStats, RawLoan,
-    RawPublisher, RawSample, RawSubscription, SubscriptionStats,
+    DeadlineCounter, DisplacedValues, Parcel, PublishedCounter, PublisherEvents, PublisherStats,
+    RawLoan, RawPublisher, RawSample, RawSubscription, SubscriptionStats,
 };
 pub use service::{
     AnswerError, AnswerLoan, CallError, Caller, Client, ClientOptions, Payload, Refusal, Responder,

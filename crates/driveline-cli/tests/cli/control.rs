@@ -6,7 +6,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -230,23 +229,28 @@ fn a_run_that_does_not_end_is_named_with_what_holds_it_up_and_a_second_stop_kill
     assert_eq!(run.0.wait().unwrap().code(), Some(5));
 }
 
+/// Also if a module is suspended: the kernel lets it go on.
 #[test]
 fn a_killed_launcher_leaves_an_empty_directory_once_its_modules_have_ended() {
-    let f = Fixture::new(GRAPH);
-    let mut run = start(&f, "g.yaml", &[]);
-    ready(&f);
-    let status = f.json(&["status", "--json"]);
-    let modules: Vec<OwnedFd> = ["source", "rest"]
-        .iter()
-        .map(|name| pidfd_open(module(&status, name), PidfdFlags::empty()).unwrap())
-        .collect();
-    run.0.kill().unwrap();
-    run.0.wait().unwrap();
-    for module in &modules {
-        poll(&mut [PollFd::new(module, PollFlags::IN)], None).unwrap();
+    for suspended in [false, true] {
+        let f = Fixture::new(GRAPH);
+        let mut run = start(&f, "g.yaml", &[]);
+        ready(&f);
+        let status = f.json(&["status", "--json"]);
+        let modules = ["source", "rest"].map(|name| module(&status, name));
+        let ends = modules.map(|m| pidfd_open(m, PidfdFlags::empty()).unwrap());
+        if suspended {
+            kill_process(modules[0], Signal::STOP).unwrap();
+            f.json_until(&["status", "--json"], |run| run["processes"][0]["suspended"] == true);
+        }
+        run.0.kill().unwrap();
+        run.0.wait().unwrap();
+        for module in &ends {
+            poll(&mut [PollFd::new(module, PollFlags::IN)], None).unwrap();
+        }
+        assert_eq!(left(&f), Vec::<String>::new());
+        assert_eq!(f.run(&["status"]).0, 1);
     }
-    assert_eq!(left(&f), Vec::<String>::new());
-    assert_eq!(f.run(&["status"]).0, 1);
 }
 
 #[test]

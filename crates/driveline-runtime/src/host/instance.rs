@@ -3,7 +3,7 @@
 
 use super::changes::{Changes, Target};
 use super::failures::{FailureSink, Failures};
-use super::pulse::Budget;
+use super::pulse::{Budget, Words};
 use super::run::HostError;
 use super::transitions::Transitions;
 use super::words::ParameterWord;
@@ -24,7 +24,7 @@ use driveline::{
     SubscriptionOptions, Trigger,
 };
 use driveline_graph::model::{Access, GroupSpec};
-use driveline_graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
+use driveline_graph::{ResolvedComponent, ResolvedGraph, ResolvedInput, ResolvedTrigger};
 use driveline_types::{MonotonicNs, TopicId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -300,9 +300,17 @@ impl Instance {
         self.changes.as_ref().map_or(Ok(()), |changes| changes.make(&word))
     }
 
-    /// Returns its entry in the table of running calls, and the publish counters of its outputs.
-    pub(super) fn pulse(&self) -> (Seen, Vec<PublishedCounter>) {
-        (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
+    /// Returns the sources of its words in the heartbeats. `inputs`: those of the graph, in order.
+    pub(super) fn pulse(&self, inputs: &[ResolvedInput]) -> Words {
+        let deadlines = |input: &ResolvedInput| {
+            let callback = self.callback.as_ref().filter(|_| input.on_deadline.is_some())?;
+            callback.deadlines(&input.port)
+        };
+        Words {
+            calls: self.seen,
+            deadlines: inputs.iter().map(deadlines).collect(),
+            published: self.outputs.iter().map(|o| o.published.clone()).collect(),
+        }
     }
 
     /// Handles the finish of a component of the run: timers tick once more, and then only with new

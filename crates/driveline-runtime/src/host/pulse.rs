@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Heartbeats of a module's process: their values, and their transfer to the launcher.
 
-use crate::account::Writer;
 use crate::activity::{Seen, oldest_calls};
 use crate::heartbeats::Heartbeats;
-use driveline::{CallbackRecord, EndpointEvent, InputStall, Observer, PublishedCounter};
-use driveline_graph::ResolvedModule;
+use driveline::{DeadlineCounter, PublishedCounter};
 use driveline_types::MonotonicNs;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{IoSlice, Write};
@@ -56,72 +54,48 @@ impl Drop for Within<'_> {
     }
 }
 
+/// Sources of the words of one component.
+pub(super) struct Words {
+    pub(super) calls: Seen,
+    /// One for each input; `None` without `on_deadline`.
+    pub(super) deadlines: Vec<Option<DeadlineCounter>>,
+    pub(super) published: Vec<PublishedCounter>,
+}
+
 /// Values that the watching thread writes at each beat.
 pub(super) struct Pulse {
     beats: Arc<Heartbeats>,
-    components: Vec<Seen>,
-    outputs: Vec<Vec<PublishedCounter>>,
+    calls: Vec<Seen>,
+    components: Vec<Words>,
     oldest: Mutex<Vec<Option<MonotonicNs>>>,
 }
 
 impl Pulse {
-    pub(super) fn new(beats: Arc<Heartbeats>, of: Vec<(Seen, Vec<PublishedCounter>)>) -> Self {
-        let (components, outputs): (Vec<_>, Vec<_>) = of.into_iter().unzip();
+    pub(super) fn new(beats: Arc<Heartbeats>, components: Vec<Words>) -> Self {
+        let calls = components.iter().map(|c| c.calls).collect();
         let oldest = Mutex::new(vec![None; components.len()]);
-        Self { beats, components, outputs, oldest }
+        Self { beats, calls, components, oldest }
     }
 
     /// Makes one beat.
     pub(super) fn beat(&self, now: MonotonicNs) {
+        for (component, words) in self.components.iter().enumerate() {
+            for (input, counter) in words.deadlines.iter().enumerate() {
+                let Some(counter) = counter else { continue };
+                self.beats.missed_deadlines(component, input, counter.missed());
+            }
+        }
         // Only this thread takes the lock.
         let mut oldest = self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
         self.beats.beat(now, |beats| {
-            oldest_calls(&self.components, &mut oldest);
-            for (component, (since, outputs)) in oldest.iter().zip(&self.outputs).enumerate() {
+            oldest_calls(&self.calls, &mut oldest);
+            for (component, (since, words)) in oldest.iter().zip(&self.components).enumerate() {
                 beats.running(component, *since);
-                for (output, counter) in outputs.iter().enumerate() {
+                for (output, counter) in words.published.iter().enumerate() {
                     beats.published(component, output, counter.get());
                 }
             }
         });
-    }
-}
-
-/// Observes calls for the account, and missed deadlines for the heartbeats as well.
-pub(super) struct Observed {
-    account: Arc<Writer>,
-    beats: Arc<Heartbeats>,
-    /// Components and their inputs.
-    names: Vec<(String, Vec<String>)>,
-}
-
-impl Observed {
-    pub(super) fn new(account: Arc<Writer>, beats: Arc<Heartbeats>, of: &ResolvedModule) -> Self {
-        let ports = |c: &driveline_graph::ResolvedComponent| {
-            (c.name.to_string(), c.inputs.iter().map(|i| i.port.clone()).collect())
-        };
-        Self { account, beats, names: of.components.iter().map(ports).collect() }
-    }
-}
-
-impl Observer for Observed {
-    fn callback(&self, record: &CallbackRecord<'_>) {
-        self.account.callback(record);
-    }
-
-    fn event(&self, callback: &str, input: &str, event: &EndpointEvent) {
-        self.account.event(callback, input, event);
-        let EndpointEvent::DeadlineMissed { total, .. } = event else { return };
-        let Some(component) = self.names.iter().position(|(name, _)| name == callback) else {
-            return;
-        };
-        if let Some(input) = self.names[component].1.iter().position(|port| port == input) {
-            self.beats.missed_deadlines(component, input, *total);
-        }
-    }
-
-    fn stall(&self, callback: &str, input: &str, stall: &InputStall) {
-        self.account.stall(callback, input, stall);
     }
 }
 

@@ -6,7 +6,7 @@ use super::injected_faults;
 use super::instance::{Bringup, Instance, place};
 use super::launcher_socket;
 use super::output;
-use super::pulse::{AccountSocket, Observed, Pulse};
+use super::pulse::{AccountSocket, Pulse};
 use super::real_time::RealTime;
 use super::watch::{Subject, Watch};
 use super::without_launcher;
@@ -143,6 +143,9 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         }
         None => None,
     };
+    if socket.is_some() {
+        survive_the_launcher().map_err(os("cannot listen for SIGHUP"))?;
+    }
     let mut handed = None;
     let account = match &socket {
         Some(socket) => {
@@ -259,17 +262,13 @@ impl Module<'_> {
             domain_dir: Some(domain::prepare_for(&graph.domain, graph.domain_group)?),
         })?;
         context.set_description(description(&graph, module));
+        self.watch.names(context.names());
         let beats = self.heartbeats(module)?;
         let mut executors = Vec::new();
         for spec in &module.executors {
             let executor = Arc::new(executor(spec)?);
-            match (self.account, &beats) {
-                (Some(account), Some(beats)) => {
-                    let observed = Observed::new(account.clone(), beats.clone(), module);
-                    executor.set_observer(Arc::new(observed));
-                }
-                (Some(account), None) => executor.set_observer(account.clone()),
-                (None, _) => {}
+            if let Some(account) = self.account {
+                executor.set_observer(account.clone());
             }
             executors.push((spec.name.as_str(), executor));
         }
@@ -302,7 +301,8 @@ impl Module<'_> {
             Ok(())
         });
         if let Some(beats) = beats.filter(|_| brought_up.is_ok()) {
-            self.watch.pulse(Pulse::new(beats, instances.iter().map(Instance::pulse).collect()));
+            let words = instances.iter().zip(&module.components).map(|(i, c)| i.pulse(&c.inputs));
+            self.watch.pulse(Pulse::new(beats, words.collect()));
         }
         let mut drained = false;
         let ran = brought_up.and_then(|()| {
@@ -411,6 +411,14 @@ fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
         .collect();
     serde_json::json!({ "graph": graph.name, "module": module.name, "components": components })
         .to_string()
+}
+
+/// Replaces the default action of SIGHUP, which the kernel sends to a suspended module whose
+/// launcher ends: the module handles the end of the launcher itself. Not ignored, because programs
+/// that a component starts would ignore it, too.
+fn survive_the_launcher() -> std::io::Result<()> {
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::default())?;
+    Ok(())
 }
 
 pub(super) fn signals() -> std::io::Result<UnixStream> {

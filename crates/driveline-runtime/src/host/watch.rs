@@ -12,6 +12,7 @@ use crate::activity::{Running, running_since};
 use crate::component::StopSwitch;
 use crate::heartbeats::PERIOD;
 use crate::launch::control::remove_dead;
+use driveline_shm::DomainNames;
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -63,6 +64,7 @@ pub(super) struct Watch {
     /// True if the module continues without its launcher.
     goes_on: Arc<AtomicBool>,
     pulse: Arc<OnceLock<Pulse>>,
+    names: Arc<OnceLock<DomainNames>>,
 }
 
 impl Watch {
@@ -73,8 +75,10 @@ impl Watch {
         let launcher_gone = Arc::new(AtomicBool::new(false));
         let goes_on: Arc<AtomicBool> = Arc::default();
         let pulse: Arc<OnceLock<Pulse>> = Arc::default();
+        let names: Arc<OnceLock<DomainNames>> = Arc::default();
         let thread = Thread {
             subject,
+            names: names.clone(),
             pulse: pulse.clone(),
             beat_at: Instant::now(),
             word: thread_word,
@@ -88,7 +92,7 @@ impl Watch {
             look_at: Instant::now() + LOOK,
         };
         std::thread::Builder::new().name("watch".into()).spawn(move || thread.run())?;
-        Ok(Self { word, launcher_gone, goes_on, pulse })
+        Ok(Self { word, launcher_gone, goes_on, pulse, names })
     }
 
     /// Makes the module continue if its launcher is lost.
@@ -99,6 +103,11 @@ impl Watch {
     /// Returns true if the module continues without its launcher.
     pub(super) fn goes_on(&self) -> bool {
         self.goes_on.load(Ordering::Acquire)
+    }
+
+    /// Removes these names if the process has to end while a call hangs.
+    pub(super) fn names(&self, names: DomainNames) {
+        let _ = self.names.set(names);
     }
 
     /// Starts the heartbeats.
@@ -149,6 +158,7 @@ struct Thread {
     look_at: Instant,
     /// Values written at each beat, once all components are initialised.
     pulse: Arc<OnceLock<Pulse>>,
+    names: Arc<OnceLock<DomainNames>>,
     beat_at: Instant,
 }
 
@@ -294,6 +304,9 @@ impl Thread {
         if let Some(account) = &self.subject.account {
             account.send_vital(Record::Failed { call: busy.map(|r| r.place), text: why });
             account.close();
+        }
+        if let Some(names) = self.names.get() {
+            names.remove();
         }
         if self.launcher_gone.load(Ordering::Acquire) {
             if let Some(path) = &self.subject.control {

@@ -133,17 +133,24 @@ pub(super) struct Conditions<'a> {
     pub(super) mode: Option<&'a str>,
     /// Time when the last switch that a command or a component has requested began or ended.
     pub(super) asked_at: Duration,
+    /// True while the graph runs, so that modes can be requested.
+    pub(super) runs: bool,
+    /// True if the launcher has not checked for a long time before this check: it is unknown
+    /// whether a fault of that time lasts.
+    pub(super) stood_still: bool,
 }
 
 /// Reports and reactions of one counter of findings.
 #[derive(Clone, Copy, Debug, Default)]
-struct LastReport {
+pub(super) struct LastReport {
     /// Time and count of the last report.
     at: Option<Duration>,
     count: u64,
     /// Count at the last check, and the time when it last grew.
     seen: u64,
     grew_at: Option<Duration>,
+    /// Count at the last check before which the launcher stood still.
+    excused: u64,
     /// Time of the last request of a mode, and `asked_at` at that time.
     reacted: Option<(Duration, Duration)>,
 }
@@ -154,8 +161,9 @@ impl LastReport {
     /// Reports are at least [`AGAIN`] apart. Only a mode is requested earlier, if the run is in
     /// another mode and the counter has just grown: when a new fault begins, and when a command or
     /// a component has requested a mode since the last request. So reactions of several faults do
-    /// not replace each other's modes all the time. A fault that is over causes no reaction.
-    fn due(
+    /// not replace each other's modes all the time. A fault that is over causes no reaction, nor
+    /// one of a time in which the launcher did not check.
+    pub(super) fn due(
         &mut self,
         now: Duration,
         count: u64,
@@ -165,6 +173,10 @@ impl LastReport {
         // The count can fall: a call that runs too long counts while it runs. At its end its module
         // decides whether it was too long.
         (self.count, self.seen) = (self.count.min(count), self.seen.min(count));
+        if on.stood_still {
+            (self.seen, self.excused) = (count, count);
+        }
+        let excused = count <= self.excused;
         let for_long = |at: Duration, time: Duration| now.saturating_sub(at) >= time;
         let grown = count > self.seen;
         let begins = grown && self.grew_at.is_none_or(|at| for_long(at, QUIET));
@@ -175,6 +187,7 @@ impl LastReport {
         let reaction = match reaction {
             Reaction::Mode(mode) => {
                 let request = grown
+                    && on.runs
                     && on.mode != Some(mode)
                     && for_long(on.asked_at, BEFORE_SWITCH)
                     && (begins
@@ -186,13 +199,17 @@ impl LastReport {
                 }
                 if request { reaction.clone() } else { Reaction::Event }
             }
+            _ if excused => Reaction::Event,
             _ => reaction.clone(),
         };
         let new = count - self.count;
         if new == 0 || !report && !matches!(reaction, Reaction::Mode(_)) {
             return None;
         }
-        (self.at, self.count) = (Some(now), count);
+        self.count = count;
+        if !excused {
+            self.at = Some(now);
+        }
         Some((new, reaction))
     }
 }
@@ -264,6 +281,8 @@ impl<'a> Judge<'a> {
         seen: &Snapshot,
         on: Conditions<'_>,
     ) -> Vec<Finding> {
+        let stood_still = self.last.is_some_and(|(looked, ..)| stood_still(looked, now));
+        let on = Conditions { stood_still, ..on };
         let worked = self.worked(now, seen.beat, on.suspended);
         let mut found = Vec::new();
         for ((spec, words), state) in
@@ -343,7 +362,7 @@ impl<'a> Judge<'a> {
             self.waits_for_beat = true;
             return None;
         }
-        let stood_still = now.saturating_sub(looked) > STALL;
+        let stood_still = stood_still(looked, now);
         self.waits_for_beat = beat == known && (self.waits_for_beat || stood_still);
         if beat == known {
             // No new beat: only the next one shows whether the process has worked since the last.
@@ -359,6 +378,11 @@ impl<'a> Judge<'a> {
         let gap = now.saturating_sub(since);
         (!stood_still && gap <= STALL).then_some(gap)
     }
+}
+
+/// Returns true if the launcher did not run between two checks.
+fn stood_still(looked: Duration, now: Duration) -> bool {
+    now.saturating_sub(looked) > STALL
 }
 
 impl CallState {

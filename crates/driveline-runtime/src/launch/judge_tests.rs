@@ -66,6 +66,16 @@ pub(crate) fn module() -> ResolvedModule {
     }
 }
 
+/// The graph runs.
+const RUNS: Conditions<'_> = Conditions {
+    suspended: false,
+    ending: false,
+    mode: None,
+    asked_at: Duration::ZERO,
+    runs: true,
+    stood_still: false,
+};
+
 /// A module that beats and publishes, and a launcher that checks its heartbeats.
 struct World<'a> {
     judge: Judge<'a>,
@@ -109,7 +119,7 @@ impl<'a> World<'a> {
         while self.now < end {
             self.now += PERIOD;
             self.beat();
-            self.look(Conditions::default());
+            self.look(RUNS);
         }
         std::mem::take(&mut self.found)
     }
@@ -172,7 +182,7 @@ fn a_process_that_is_stopped_for_a_minute_does_not_hang() {
         world.runs(Duration::from_millis(300));
         for _ in 0..600 {
             world.now += PERIOD;
-            world.look(Conditions { suspended: known, ..Conditions::default() });
+            world.look(Conditions { suspended: known, ..RUNS });
         }
         assert_eq!(world.found, [], "the launcher knows of the suspension: {known}");
         // The first beats after the suspension come before the call ends and the samples flow.
@@ -194,7 +204,7 @@ fn a_machine_that_is_suspended_makes_no_finding() {
     for _ in 0..60 {
         // A minute passes between two checks, but only a millisecond of it on CLOCK_MONOTONIC.
         world.now += Duration::from_millis(1);
-        world.look(Conditions::default());
+        world.look(RUNS);
     }
     assert_eq!(world.runs(Duration::from_millis(300)), []);
 }
@@ -209,7 +219,7 @@ fn a_launcher_that_is_stopped_for_a_minute_makes_no_finding() {
     // one began, so this minute does not count.
     world.now += 60 * S;
     world.beat();
-    world.look(Conditions::default());
+    world.look(RUNS);
     assert_eq!(world.found, []);
     assert_eq!(world.runs(Duration::from_millis(400)), []);
 }
@@ -226,7 +236,7 @@ fn a_busy_machine_makes_no_finding() {
         if look % 10 == 0 {
             world.beat();
         }
-        world.look(Conditions::default());
+        world.look(RUNS);
     }
     assert_eq!(world.found, []);
 }
@@ -254,7 +264,7 @@ fn rates_are_judged_over_windows_and_reported_at_most_every_ten_seconds() {
     for _ in 0..600 {
         world.now += PERIOD;
         world.beat();
-        world.look(Conditions { ending: true, ..Conditions::default() });
+        world.look(Conditions { ending: true, ..RUNS });
     }
     assert_eq!(world.found, [], "sources have finished");
 }
@@ -298,11 +308,11 @@ fn no_rate_contains_a_suspension() {
         assert_eq!(world.runs(3 * S), []);
         for _ in 0..20 {
             world.now += PERIOD;
-            world.look(Conditions { suspended: true, ..Conditions::default() });
+            world.look(Conditions { suspended: true, ..RUNS });
         }
         for _ in 0..checks {
             world.now += PERIOD / 5;
-            world.look(Conditions::default());
+            world.look(RUNS);
         }
         // Nothing was published meanwhile.
         world.words.beat = u64::try_from(world.now.as_nanos()).unwrap();
@@ -323,7 +333,7 @@ fn a_mode_is_requested_at_each_fault_and_never_after_it() {
             world.now += PERIOD;
             world.beat();
             world.component().inputs[0] += misses;
-            world.look(Conditions { mode: Some(mode), asked_at, ..Conditions::default() });
+            world.look(Conditions { mode: Some(mode), asked_at, ..RUNS });
         }
         let found = std::mem::take(&mut world.found).into_iter();
         found.filter(|f| f.reaction == Reaction::Mode("late".into())).count()
@@ -357,7 +367,7 @@ fn a_call_that_still_hangs_leads_back_to_the_mode() {
         while world.now < end {
             world.now += PERIOD;
             world.beat();
-            world.look(Conditions { mode: Some(mode), asked_at, ..Conditions::default() });
+            world.look(Conditions { mode: Some(mode), asked_at, ..RUNS });
         }
         let found = std::mem::take(&mut world.found).into_iter();
         found.filter(|f| matches!(f.reaction, Reaction::Mode(_))).count()
@@ -367,4 +377,31 @@ fn a_call_that_still_hangs_leads_back_to_the_mode() {
     assert_eq!(requests(1, "drive", S), 1, "a command has left the mode");
     assert_eq!(requests(8, "drive", S), 0, "refused");
     assert_eq!(requests(2, "drive", S), 1, "again after 10 s");
+}
+
+#[test]
+fn a_fault_of_a_time_in_which_the_launcher_stood_still_has_no_reaction() {
+    for wanted in [Reaction::Mode("late".into()), Reaction::Restart] {
+        let mut module = module();
+        module.components[0].inputs[0].on_deadline = Some(wanted.clone());
+        let mut world = World::new(&module);
+        world.runs(S);
+        world.now += 3 * S;
+        world.beat();
+        world.component().inputs[0] = 20;
+        world.look(RUNS);
+        let found = std::mem::take(&mut world.found);
+        assert_eq!(found[0].reaction, Reaction::Event, "the fault may be over");
+        assert_eq!(world.runs(20 * S), []);
+        world.component().inputs[0] = 21;
+        assert_eq!(world.runs(S)[0].reaction, wanted, "a new one");
+        // One that lasts.
+        world.runs(20 * S);
+        world.now += 3 * S;
+        world.component().inputs[0] = 40;
+        world.look(RUNS);
+        assert_eq!(std::mem::take(&mut world.found)[0].reaction, Reaction::Event);
+        world.component().inputs[0] = 41;
+        assert_eq!(world.runs(S)[0].reaction, wanted);
+    }
 }

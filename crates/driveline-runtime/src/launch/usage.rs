@@ -2,8 +2,8 @@
 //! Resource use of a module's process, against the limits of the graph: read from `/proc`, once a
 //! second.
 
-use super::judge::AGAIN;
-use driveline_graph::LimitsSpec;
+use super::judge::{Conditions, LastReport};
+use driveline_graph::{LimitsSpec, Reaction};
 use std::time::Duration;
 
 /// Time between two readings.
@@ -61,21 +61,27 @@ impl Usage {
     }
 }
 
-/// Time of the last report of each limit of a process.
+/// Findings and reports of each limit of a process.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reported([Option<Duration>; 3]);
+pub(super) struct Reported([(u64, LastReport); 3]);
 
 impl Reported {
-    /// Returns the exceeded limits to report at `now`: each limit at first, and again every 10 s as
-    /// long as it is exceeded.
-    pub(super) fn due(&mut self, now: Duration, used: &Usage, limits: &LimitsSpec) -> Vec<String> {
+    /// Returns the exceeded limits to report at `now`, with their reactions: each limit at first,
+    /// and again every 10 s as long as it is exceeded.
+    pub(super) fn due(
+        &mut self,
+        now: Duration,
+        used: &Usage,
+        limits: &LimitsSpec,
+        reaction: &Reaction,
+        on: Conditions<'_>,
+    ) -> Vec<(String, Reaction)> {
         let mut found = Vec::new();
-        for (text, at) in used.exceeding(limits).into_iter().zip(&mut self.0) {
-            let quiet = at.is_some_and(|at| now.saturating_sub(at) < AGAIN);
-            if let Some(text) = text.filter(|_| !quiet) {
-                *at = Some(now);
-                found.push(text);
-            }
+        for (text, (count, report)) in used.exceeding(limits).into_iter().zip(&mut self.0) {
+            let Some(text) = text else { continue };
+            *count += 1;
+            let due = report.due(now, *count, reaction, on);
+            found.extend(due.map(|(_, reaction)| (text, reaction)));
         }
         found
     }
@@ -100,23 +106,43 @@ mod tests {
         let used = Usage { descriptors: Some(100), ..Usage::parse(status) };
         assert_eq!((used.memory, used.threads), (Some(8193 << 10), Some(5)));
         let mut reported = Reported::default();
+        let mut due = |at, used: &Usage| {
+            let found = reported.due(at, used, &LIMITS, &Reaction::Stop, Conditions::default());
+            assert!(found.iter().all(|(_, reaction)| *reaction == Reaction::Stop));
+            found.into_iter().map(|(text, _)| text).collect::<Vec<_>>()
+        };
         let at = Duration::from_secs;
         assert_eq!(
-            reported.due(at(1), &used, &LIMITS),
+            due(at(1), &used),
             [
                 "uses 8.0 MiB of memory (`limits: memory: 8 MiB`)",
                 "has 5 threads (`limits: threads: 4`)"
             ]
         );
-        assert_eq!(reported.due(at(10), &used, &LIMITS), [] as [&str; 0], "reported just now");
-        assert_eq!(reported.due(at(11), &used, &LIMITS).len(), 2);
+        assert_eq!(due(at(10), &used), [] as [&str; 0], "reported just now");
+        assert_eq!(due(at(11), &used).len(), 2);
         let below = Usage { memory: Some(8 << 20), threads: Some(4), descriptors: Some(101) };
-        assert_eq!(
-            reported.due(at(30), &below, &LIMITS),
-            ["has 101 open descriptors (`limits: descriptors: 100`)"]
-        );
+        assert_eq!(due(at(30), &below), ["has 101 open descriptors (`limits: descriptors: 100`)"]);
         assert_eq!(Usage::parse(""), Usage::default(), "a process that is gone");
-        assert_eq!(reported.due(at(60), &Usage::default(), &LIMITS), [] as [&str; 0]);
+        assert_eq!(due(at(60), &Usage::default()), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_mode_is_requested_at_each_fault_once_the_graph_runs() {
+        let reaction = Reaction::Mode("less".into());
+        let mut reported = Reported::default();
+        let mut requests = |seconds: std::ops::Range<u64>, threads, mode: &str, runs| {
+            let used = Usage { threads: Some(threads), ..Usage::default() };
+            let on = Conditions { mode: Some(mode), runs, ..Conditions::default() };
+            let found = seconds
+                .flat_map(|s| reported.due(Duration::from_secs(s), &used, &LIMITS, &reaction, on));
+            found.filter(|(_, r)| *r == reaction).count()
+        };
+        assert_eq!(requests(1..4, 5, "start", false), 0, "modes cannot be requested yet");
+        assert_eq!(requests(4..5, 5, "drive", true), 1);
+        assert_eq!(requests(5..9, 5, "less", true), 0, "the mode is in force");
+        assert_eq!(requests(9..13, 4, "drive", true), 0, "the fault is over");
+        assert_eq!(requests(13..14, 5, "drive", true), 1, "the next one");
     }
 
     #[test]

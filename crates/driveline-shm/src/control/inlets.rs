@@ -94,7 +94,7 @@ impl Control {
     }
 
     fn dial(&mut self, id: EndpointId, name: &str, pause: Duration) {
-        let own = lock(&self.identity.own_publishers).contains(name)
+        let own = lock(&self.identity.own_names).contains(name)
             || self.outlets.values().any(|o| o.name == name);
         let Some(state) = self.inlets.get_mut(&id) else { return };
         if own && state.inlet.own_process == OwnProcess::Exclude {

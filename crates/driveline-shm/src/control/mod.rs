@@ -25,7 +25,7 @@ use crate::inlet::Inlet;
 use crate::limits::MAX_MESSAGE_LEN;
 use crate::protocol::epoch::Changes;
 use crate::publication::{PubMatch, Publication};
-use crate::queue::lock;
+use crate::queue::{lock, try_lock};
 use crate::sys::blocking_tasks::{BlockingTasks, Foreign};
 use crate::sys::directory::{Directory, Kind, Name, Stamp};
 use crate::sys::fork::GuardedFd;
@@ -164,8 +164,9 @@ pub(crate) struct Identity {
     pub(crate) pid: u32,
     pub(crate) directory: Directory,
     pub(crate) description: Mutex<String>,
-    /// Names of this participant's publishers, entered before other processes can see them.
-    pub(crate) own_publishers: Mutex<HashSet<String>>,
+    /// Names of this participant in the directory. Those of publishers are entered before other
+    /// processes can see them.
+    pub(crate) own_names: Mutex<HashSet<String>>,
 }
 
 impl Identity {
@@ -174,20 +175,29 @@ impl Identity {
     /// publisher, and must recognise it as this process's own.
     pub(crate) fn listen(&self, topic: TopicId, mode: u32) -> io::Result<(GuardedFd, String)> {
         let name = Name::random(Kind::Publisher(topic.0))?;
-        lock(&self.own_publishers).insert(name.text.clone());
+        lock(&self.own_names).insert(name.text.clone());
         match socket::listen_at(&self.directory, &name, mode) {
             Ok(listener) => Ok((listener, name.text)),
             Err(e) => {
-                lock(&self.own_publishers).remove(&name.text);
+                lock(&self.own_names).remove(&name.text);
                 Err(e)
             }
+        }
+    }
+
+    /// Removes all names of this participant from the directory, for a process that ends without
+    /// its destructors. Does not wait for another thread: then the names stay, and the next process
+    /// that searches the directory removes them.
+    pub(crate) fn unlist_all(&self) {
+        for name in try_lock(&self.own_names).iter().flat_map(|names| names.iter()) {
+            self.directory.remove(name);
         }
     }
 
     /// Removes the name that [`Self::listen`] registered.
     pub(crate) fn unlist(&self, name: &str) {
         self.directory.remove(name);
-        lock(&self.own_publishers).remove(name);
+        lock(&self.own_names).remove(name);
     }
 }
 
@@ -242,6 +252,7 @@ impl Control {
         let rescan = rescan_socket(&identity.directory, &rescan_name, mode, &blocking_tasks)?;
         let info_name = Name::random(Kind::Info)?;
         let info_listener = socket::listen_at(&identity.directory, &info_name, mode)?;
+        lock(&identity.own_names).extend([rescan_name.text.clone(), info_name.text.clone()]);
         let mut control = Self {
             identity,
             blocking_tasks,

@@ -22,7 +22,7 @@ fn an_own_publisher_is_left_out_as_soon_as_its_name_can_be_seen() {
         pid: std::process::id(),
         directory: Directory::open(Some(dir.path())).unwrap(),
         description: Mutex::default(),
-        own_publishers: Mutex::default(),
+        own_names: Mutex::default(),
     });
     let mut control =
         Control::new(Arc::clone(&identity), Arc::new(Commands::new().unwrap())).unwrap();

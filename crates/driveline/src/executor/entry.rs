@@ -7,7 +7,7 @@ use super::gate::Gate;
 use super::lifecycle::Lifecycle;
 use super::record::{CallbackRecord, InputRecord, Observer};
 use crate::event::{EndpointEvent, EventLines, Severity};
-use crate::raw::{Counts, RawSample, SubscriptionStats};
+use crate::raw::{Counts, DeadlineCounter, RawSample, SubscriptionStats};
 use crate::scope;
 use crate::trigger::{
     Fresh, InputPort, InputStall, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale,
@@ -779,6 +779,11 @@ impl Entry {
             stats: counts.read(),
         };
         self.input_names.iter().zip(&self.counts).map(stats).collect()
+    }
+
+    pub(super) fn deadlines(&self, input: &str) -> Option<DeadlineCounter> {
+        let at = self.input_names.iter().position(|name| name == input)?;
+        self.counts.get(at).map(|(_, counts)| DeadlineCounter::new(counts.clone()))
     }
 }
 

@@ -34,7 +34,7 @@ pub use record::{CallbackRecord, InputRecord, Observer};
 pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
 
 use crate::error::ExecutorError;
-use crate::raw::RawSubscription;
+use crate::raw::{DeadlineCounter, RawSubscription};
 use crate::trigger::{InputPort, InputStall, Trigger};
 use driveline_shm::Kicker;
 use driveline_types::MonotonicNs;
@@ -110,6 +110,13 @@ impl CallbackHandle {
     #[must_use]
     pub fn inputs(&self) -> Vec<InputStats> {
         self.entry.inputs()
+    }
+
+    /// Returns the counter of the deadlines that an input has missed; `None` if there is no such
+    /// input.
+    #[must_use]
+    pub fn deadlines(&self, input: &str) -> Option<DeadlineCounter> {
+        self.entry.deadlines(input)
     }
 
     /// Returns the calls in progress and the samples that wait for one. Not counted: samples of an

@@ -30,6 +30,7 @@ pub(crate) use subscription::Order;
 pub use subscription::RawSubscription;
 pub use subscription_stats::SubscriptionStats;
 pub(crate) use tally::Counts;
+pub use tally::DeadlineCounter;
 pub(crate) use watch::{Promise, reliable_timeout};
 
 use driveline_shm::Kicker;

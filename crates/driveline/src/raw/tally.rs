@@ -10,6 +10,7 @@ use super::SubscriptionStats;
 use crate::local::{LocalEnd, LocalQueue, OwnLocal};
 use driveline_shm::Publishers;
 use driveline_types::MonotonicNs;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -190,6 +191,33 @@ impl Tally {
 
     fn words(&self) -> Own {
         Own::from_words(std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed)))
+    }
+}
+
+/// Counter of the deadlines that an input has missed. Outlives the subscription; any thread may
+/// read it.
+#[derive(Clone)]
+pub struct DeadlineCounter(Counts);
+
+impl DeadlineCounter {
+    pub(crate) fn new(counts: Counts) -> Self {
+        Self(counts)
+    }
+
+    /// Periods of the requested deadline in which nothing was published, until now; 0 without a
+    /// deadline. The owner of the subscription never waits for the caller. At host reach the caller
+    /// holds a lock while it checks the publishers.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        let counts = &self.0;
+        let missed = counts.tally.read(|own| counts.deadlines(&own, MonotonicNs::now()));
+        missed.map_or(0, |(missed, _)| missed)
+    }
+}
+
+impl fmt::Debug for DeadlineCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadlineCounter").field("missed", &self.missed()).finish()
     }
 }
 

@@ -195,6 +195,16 @@ struct Pending {
     switch: u64,
     active: bool,
     until: Duration,
+    /// The switch does not wait for it any longer, because its module was suspended at `until`.
+    late: bool,
+    /// Its module was suspended at the last check.
+    suspended: bool,
+}
+
+impl Pending {
+    fn new(switch: u64, active: bool, until: Duration) -> Self {
+        Self { switch, active, until, late: false, suspended: false }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -288,9 +298,15 @@ impl Modes {
         self.is_there(self.components[component].module)
     }
 
-    /// Returns the components that have not acknowledged.
+    /// Returns the components whose acknowledgement a switch waits for.
     pub(in crate::launch) fn pending(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.components.len()).filter(|i| self.components[*i].pending.is_some())
+        let waits = |c: &Component| c.pending.as_ref().is_some_and(|p| !p.late);
+        (0..self.components.len()).filter(move |i| waits(&self.components[*i]))
+    }
+
+    /// Returns true if a component was not activated in time because its module was suspended.
+    pub(in crate::launch) fn is_late(&self, component: usize) -> bool {
+        self.components[component].pending.as_ref().is_some_and(|p| p.late && p.active)
     }
 
     /// Returns the time when [`Input::Time`] is due, if nothing happens before.
@@ -375,7 +391,7 @@ impl Modes {
         for (i, c) in self.components.iter_mut().enumerate().filter(|(_, c)| c.module == module) {
             (c.pending, c.killed) = (None, false);
             if c.active {
-                c.pending = Some(Pending { switch: number, active: true, until });
+                c.pending = Some(Pending::new(number, true, until));
                 activate.push(i);
             }
         }
@@ -516,7 +532,8 @@ impl Modes {
     }
 
     /// Kills the modules of components that have not acknowledged in time, unless they are
-    /// suspended, and does not wait for these components any longer.
+    /// suspended. No switch waits for these components any longer. A module that was suspended gets
+    /// the same time again when it is found running.
     fn overdue(
         &mut self,
         now: Duration,
@@ -525,15 +542,23 @@ impl Modes {
     ) {
         let mut failure = None;
         for i in 0..self.components.len() {
-            let late = self.components[i].pending.take_if(|p| now >= p.until);
-            let Some(Pending { active, .. }) = late else { continue };
-            let why = if is_suspended(self.components[i].module) {
+            let suspended = is_suspended(self.components[i].module);
+            let again = now
+                + self.mode_to_send().map_or(Duration::ZERO, |(mode, _)| {
+                    self.rules[mode].enter_within.max(CHECK_AGAIN)
+                });
+            let pending = &mut self.components[i].pending;
+            let Some(p) = pending.as_mut().filter(|p| now >= p.until) else { continue };
+            let (active, awaited) = (p.active, !p.late);
+            let why = if suspended || p.suspended {
+                (p.until, p.late, p.suspended) = (again, true, suspended);
                 Failure::Suspended(i)
             } else {
+                *pending = None;
                 self.kill(i, KillReason::Late { active }, actions);
                 Failure::Hung(i)
             };
-            if active && self.is_awaited(i) {
+            if awaited && active && self.is_awaited(i) {
                 failure = failure.or(Some(why));
             }
         }
@@ -605,7 +630,7 @@ impl Modes {
     fn is_pending(&self, stage: Stage, target: usize) -> bool {
         let wanted = stage == Stage::Activating;
         let waits = |(i, c): (usize, &Component)| {
-            c.pending.as_ref().is_some_and(|p| p.active == wanted)
+            c.pending.as_ref().is_some_and(|p| p.active == wanted && !p.late)
                 && self.rules[target].active.contains(&i) == wanted
         };
         self.components.iter().enumerate().any(waits)
@@ -663,7 +688,7 @@ impl Modes {
                 }
                 c.active = active;
                 if self.ready[module] {
-                    c.pending = Some(Pending { switch: number, active, until });
+                    c.pending = Some(Pending::new(number, active, until));
                     changed.push(i);
                 }
             }

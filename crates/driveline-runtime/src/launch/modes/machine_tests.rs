@@ -249,6 +249,41 @@ fn a_suspended_module_is_not_killed_and_the_fallback_is_tried() {
     assert!(m.switch().is_none());
 }
 
+/// The module of the initial mode is suspended during the activation of its component.
+#[test]
+fn an_activation_that_was_suspended_has_its_time_again() {
+    let suspended = |module| module == JOYSTICK;
+    for acknowledges in [true, false] {
+        let mut m = Modes::new(vehicle(), MANUAL, &[0, 1, 2], 3);
+        for module in 0..3 {
+            m.step(Duration::ZERO, Input::ModuleReady(module), &met, &runs);
+        }
+        m.step(Duration::ZERO, Input::GraphRuns, &met, &runs);
+        let mut now = Duration::ZERO;
+        for _ in 0..10 {
+            now = m.next(now).unwrap();
+            let actions = m.step(now, Input::Time, &met, &suspended);
+            assert!(!actions.iter().any(|a| matches!(a, Action::Kill { .. })), "{actions:?}");
+        }
+        assert!(m.switch().is_none() && m.is_late(JOYSTICK), "entered without it");
+        let goes_on = now;
+        if acknowledges {
+            assert_eq!(m.step(now + MS, ok(JOYSTICK, 0), &met, &runs), []);
+            assert!(!m.is_late(JOYSTICK) && m.next(now).is_none());
+            continue;
+        }
+        let mut killed = Vec::new();
+        while killed.is_empty() {
+            now = m.next(now).unwrap();
+            killed = m.step(now, Input::Time, &met, &runs);
+        }
+        let why = KillReason::Late { active: true };
+        assert_eq!(killed, [Action::Kill { component: JOYSTICK, why }]);
+        let within = vehicle()[MANUAL].enter_within;
+        assert!(now - goes_on >= within && now - goes_on <= 2 * within);
+    }
+}
+
 #[test]
 fn a_failed_activation_and_the_death_of_a_module_lead_to_the_fallback() {
     for (input, why) in [

@@ -229,12 +229,14 @@ impl<'a> ModeControl<'a> {
     }
 
     /// Names the components of the current mode that are not active, because their module is not
-    /// ready or is being killed.
+    /// ready, is being killed, or was suspended when they were to become active.
     pub(super) fn missing(&self) -> Vec<String> {
         let Some((mode, _)) = self.machine.current() else { return Vec::new() };
         let active = &self.modes.modes[mode].active;
-        let is_missing =
-            |c: &&String| self.component(c).is_some_and(|c| !self.machine.component_is_there(c));
+        let is_missing = |c: &&String| {
+            self.component(c)
+                .is_some_and(|c| !self.machine.component_is_there(c) || self.machine.is_late(c))
+        };
         active.iter().filter(is_missing).cloned().collect()
     }
 

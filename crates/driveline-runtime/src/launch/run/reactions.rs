@@ -53,6 +53,8 @@ impl<'a> Launcher<'a> {
             ending: !matches!(self.phase, Phase::Running),
             mode,
             asked_at: asked_at.unwrap_or_default(),
+            runs,
+            stood_still: false,
         };
         if let Some((beats, judge)) = p.watching.beats.as_mut().filter(|_| runs && ready)
             && let Some(seen) = beats.read()
@@ -71,13 +73,10 @@ impl<'a> Launcher<'a> {
         if limited && p.watching.next_usage.is_none_or(|at| now >= at) {
             p.watching.next_usage = Some(now + usage::EVERY);
             let used = Usage::of(child.pid(), limits);
-            let exceeding = p.watching.reported.due(time, &used, limits);
             let reaction = &module.watch.on_limit;
-            faults.extend(exceeding.into_iter().map(|text| Fault {
-                text,
-                reaction: reaction.clone(),
-                hangs: false,
-            }));
+            let exceeding = p.watching.reported.due(time, &used, limits, reaction, on);
+            let fault = |(text, reaction)| Fault { text, reaction, hangs: false };
+            faults.extend(exceeding.into_iter().map(fault));
         }
         faults
     }
