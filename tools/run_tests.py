@@ -6,7 +6,7 @@ The output ends with the slowest tests and steps, one line for each failure, and
 M failed". The steps after a failed step still run. So do the commands after a failed command of a
 step, unless the step builds what they need. A step fails if it should run tests and runs none.
 
-Usage: run_tests.py [STEP...]               runs steps of `make test`
+Usage: run_tests.py [STEP...]               runs steps of `make test`, or these of any suite
        run_tests.py --list                  prints the names of the steps of all suites
        run_tests.py --gateways [STEP...]    runs steps of `make test-gateways`
        run_tests.py --measured [--rounds N] [STEP...]

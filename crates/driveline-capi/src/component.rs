@@ -55,8 +55,9 @@ pub struct dl_component_vtable {
         Option<unsafe extern "C" fn(component: *mut c_void, event: *const dl_port_event) -> c_int>,
     /// Called when the component becomes active: its callback, timers and outputs work from here
     /// on. As `on_trigger`. For a component that no mode of the graph names, it is called once,
-    /// after `init` of all components of the module, on that thread. After a failure the component
-    /// stays inactive; if no mode names it, the module ends. NULL: nothing to do.
+    /// after `init` of all components of the module, on the thread that called `init`. After a
+    /// failure the component stays inactive; if no mode names it, the module ends. NULL: nothing
+    /// to do.
     pub on_activate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
     /// Called when the component becomes inactive: its outputs refuse to publish once this has
     /// returned. As `on_trigger`. NULL: nothing to do.
@@ -202,9 +203,9 @@ pub unsafe extern "C" fn dl_class_add_live_parameter(
     guard(|| unsafe { add_parameter(builder, name, default_value, doc, live) })
 }
 
-/// Declares the minimum and maximum of a number that `dl_class_add_parameter` has added, or of each
-/// item of a list. A graph with another value fails `driveline validate`. -INFINITY and INFINITY
-/// mean no bound.
+/// Declares the minimum and maximum of a number that `dl_class_add_parameter` or
+/// `dl_class_add_live_parameter` has added, or of each item of a list. A graph with another value
+/// fails `driveline validate`. -INFINITY and INFINITY mean no bound.
 ///
 /// # Safety
 /// `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
@@ -491,7 +492,7 @@ pub unsafe extern "C" fn dl_component_io_add_timer(
 }
 
 /// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of
-/// `CLOCK_MONOTONIC`, at once if that is past; the others follow on the grid of the period from
+/// `CLOCK_MONOTONIC`, at once if that is past; the later ticks follow on the grid of the period from
 /// there. Only within a call of the component.
 ///
 /// # Safety

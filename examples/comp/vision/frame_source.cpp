@@ -430,7 +430,8 @@ std::unique_ptr<FrameSource> open_once(const std::string& spec, const FrameSourc
         "); a source is \"synthetic\", a video file, a folder of images or a camera index");
 }
 
-// Opens a source again at its end. Opening reads a frame, so a pass is never empty.
+// Opens a source again at its end. A pass is never empty: opening reads a frame, and a synthetic
+// drive has at least one.
 class LoopedSource final : public FrameSource {
 public:
     LoopedSource(std::string spec, const FrameSourceOptions& options,

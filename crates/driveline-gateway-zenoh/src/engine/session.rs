@@ -25,10 +25,10 @@ const OPEN_WITHIN_MS: u64 = 2_000;
 /// Time that a message waits for space before it is dropped: a little less than the lease. Zenoh
 /// ends a connection only when no thread waits for space in it any more.
 const ROOM_WITHIN_MS: u64 = 1_500;
-/// Additional time that the rest of a message longer than a batch waits for space. Twice the link's
-/// time for the longest message is added.
+/// The rest of a message that is longer than a batch waits for space longer than
+/// [`ROOM_WITHIN_MS`]: by this time, plus twice the link's time for the longest message.
 const REST_WITHIN_MS: u64 = 500;
-/// Maximum of that time, for any configured bandwidth.
+/// Maximum of this additional time, for any configured bandwidth.
 const REST_WITHIN_AT_MOST_MS: u64 = 60_000;
 /// Pause before the next attempt. It is constant: growing pauses would leave a restored link unused
 /// for longer.
@@ -57,7 +57,8 @@ fn bytes_of(mbit: u32, us: u32, [least, most]: [u32; 2]) -> u32 {
     (mbit.saturating_mul(us) / 8).clamp(least, most)
 }
 
-/// Returns the time that the rest of a message of this length waits for space, in microseconds.
+/// Returns the additional time that the rest of a message of this length waits for space, in
+/// microseconds.
 fn rest_within_us(len: u64, mbit: u32) -> u64 {
     let transmission = len.saturating_mul(8) / u64::from(mbit.max(1));
     transmission

@@ -775,7 +775,7 @@ impl Running<'_> {
             return match socket.read(&mut bytes) {
                 Ok(n) if n > 0 => Ok(Woken::Words(self.words_from(&bytes[..n]))),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
-                // The parent process is gone.
+                // The launcher is gone.
                 _ => Ok(Woken::Lost),
             };
         }

@@ -556,7 +556,8 @@ impl Entry {
         }
     }
 
-    /// Ends the ticks; a running one is not interrupted. Also before the start.
+    /// Ends the ticks; a running one is not interrupted. If it is called before the start, the
+    /// timer never ticks.
     pub(super) fn end_timer(&self) {
         if let Some(clock) = &mut self.state().timer {
             (clock.ended, clock.next) = (true, MonotonicNs(NEVER));

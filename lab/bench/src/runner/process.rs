@@ -31,7 +31,7 @@ const RUNS_DRY: Duration = Duration::from_secs(1);
 /// measured.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
-/// Program of the measured processes, and the arguments that make it one.
+/// Program of the measured processes, and the arguments with which it runs as one of them.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Executable.

@@ -623,8 +623,9 @@ typedef struct {
   int (*on_event)(void *component, const dl_port_event *event);
   // Called when the component becomes active: its callback, timers and outputs work from here
   // on. As `on_trigger`. For a component that no mode of the graph names, it is called once,
-  // after `init` of all components of the module, on that thread. After a failure the component
-  // stays inactive; if no mode names it, the module ends. NULL: nothing to do.
+  // after `init` of all components of the module, on the thread that called `init`. After a
+  // failure the component stays inactive; if no mode names it, the module ends. NULL: nothing
+  // to do.
   int (*on_activate)(void *component);
   // Called when the component becomes inactive: its outputs refuse to publish once this has
   // returned. As `on_trigger`. NULL: nothing to do.
@@ -698,9 +699,9 @@ dl_status dl_class_add_live_parameter(dl_class_builder *builder,
                                       const dl_parameter_value *default_value,
                                       const char *doc);
 
-// Declares the minimum and maximum of a number that `dl_class_add_parameter` has added, or of each
-// item of a list. A graph with another value fails `driveline validate`. -INFINITY and INFINITY
-// mean no bound.
+// Declares the minimum and maximum of a number that `dl_class_add_parameter` or
+// `dl_class_add_live_parameter` has added, or of each item of a list. A graph with another value
+// fails `driveline validate`. -INFINITY and INFINITY mean no bound.
 //
 // What the caller promises:
 // `builder` is NULL or a live handle; `name` is NULL or NUL-terminated.
@@ -769,7 +770,7 @@ dl_status dl_component_io_add_timer(const dl_component_io *io,
                                     void *context);
 
 // Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of
-// `CLOCK_MONOTONIC`, at once if that is past; the others follow on the grid of the period from
+// `CLOCK_MONOTONIC`, at once if that is past; the later ticks follow on the grid of the period from
 // there. Only within a call of the component.
 //
 // What the caller promises:

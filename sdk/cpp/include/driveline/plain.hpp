@@ -17,9 +17,9 @@
 /// ```
 ///
 /// Use the macros in the namespace of the type, and list all of its fields in order. Fields are
-/// integers of 8 to 64 bits, `float`, `double`, fixed arrays of these, and plain structs without a
-/// trailing array. `char` and `std::byte` are bytes (`u8`). Padding is refused: add explicit fields
-/// instead. The rules are in `docs/protocols/plain-types.md`.
+/// integers of 8 to 64 bits, `float`, `double`, plain structs without a trailing array, and fixed
+/// arrays of all these. `char` and `std::byte` are bytes (`u8`). Padding is refused: add explicit
+/// fields instead. The rules are in `docs/protocols/plain-types.md`.
 ///
 /// Nothing in this header allocates, blocks or throws, except that errors and definition texts are
 /// strings.
@@ -208,8 +208,8 @@ constexpr bool check_field_type() {
                       "an address means nothing in another process");
         static_assert(Primitive<T> || PlainWithoutTail<T>,
                       "a field of a plain type is an integer of 8 to 64 bits, float, double, a "
-                      "fixed array of these, or a plain struct "
-                      "without a trailing array, declared before with DRIVELINE_PLAIN");
+                      "plain struct without a trailing array, declared before with "
+                      "DRIVELINE_PLAIN, or a fixed array of these");
         return false;
     } else {
         return true;
@@ -456,8 +456,9 @@ private:
     std::span<const Tail<T>> tail_;
 };
 
-/// Specialised for types whose head says how to read the trailing array: `Checked<T>::View` has a
-/// `from(Ref<T>)` that copies the head, checks it, and fails if it does not fit, and a `head()`.
+/// Specialised for types whose head says how to read the trailing array: `Checked<T>::View` has
+/// two functions: `from(Ref<T>)` copies the head, checks it, and fails if the head does not fit the
+/// data; `head()` returns the checked copy.
 /// Samples of such types are checked when they are received.
 template <Type T>
 struct Checked {};
