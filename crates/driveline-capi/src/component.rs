@@ -492,8 +492,8 @@ pub unsafe extern "C" fn dl_component_io_add_timer(
 }
 
 /// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of
-/// `CLOCK_MONOTONIC`, at once if that is past; the later ticks follow on the grid of the period from
-/// there. Only within a call of the component.
+/// `CLOCK_MONOTONIC`, at once if that is past; the later ticks follow on the grid of the period
+/// from there. Only within a call of the component.
 ///
 /// # Safety
 /// `io` is NULL or live.

@@ -770,8 +770,8 @@ dl_status dl_component_io_add_timer(const dl_component_io *io,
                                     void *context);
 
 // Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of
-// `CLOCK_MONOTONIC`, at once if that is past; the later ticks follow on the grid of the period from
-// there. Only within a call of the component.
+// `CLOCK_MONOTONIC`, at once if that is past; the later ticks follow on the grid of the period
+// from there. Only within a call of the component.
 //
 // What the caller promises:
 // `io` is NULL or live.
