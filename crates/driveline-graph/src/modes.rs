@@ -290,7 +290,8 @@ impl Check<'_> {
             self.error(&["entry", key, topic], Part::Key, text, help);
             return None;
         }
-        // An age can hold for a while after the mode was left; a rate cannot.
+        // Only for rates: after the mode was left, its last sample satisfies a condition on the age
+        // for a while.
         if whole && key == "rates" && self.is_silent_before(topic, modules) {
             let text = format!(
                 "`{topic}` has no samples before the mode is entered: all components that publish \

@@ -65,7 +65,7 @@ fn a_call_beyond_its_budget_and_a_rate_out_of_range_are_events() {
     let faults = faults(&seen);
     let found = |text: &str| faults.iter().any(|(t, r)| t.contains(text) && r == "event");
     assert!(found("component 'relay': "), "{faults:?}");
-    assert!(found("(`budget_ms: 10`)") && found("(topic 'a', `rate_hz: {max: 2}`)"), "{faults:?}");
+    assert!(found("`budget_ms: 10`") && found("(topic 'a', `rate_hz: {max: 2}`)"), "{faults:?}");
 }
 
 #[test]

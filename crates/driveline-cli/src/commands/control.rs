@@ -2,7 +2,7 @@
 //! `driveline status`, `stop` and `health`: print the answers of a run on its control socket
 //! (`docs/protocols/control.md`).
 
-use super::domains::DomainPlace;
+use super::domains::{DomainPlace, hint_at_users};
 use super::survey::print_table;
 use super::without_launcher;
 use crate::arguments::{Health, Stop, WhichRun};
@@ -271,7 +271,12 @@ pub(super) fn select(which: &WhichRun, patience: Duration) -> Result<Found, Miss
             } else {
                 more
             };
-            Err(Missing::None(format!("no run{name} in {place}{more}")))
+            let users = match place {
+                DomainPlace::Named(_) => hint_at_users(&domain::other_users()),
+                DomainPlace::Directory(_) => String::new(),
+            };
+            let users = if users.is_empty() { users } else { format!("; {}", users.trim_end()) };
+            Err(Missing::None(format!("no run{name} in {place}{more}{users}")))
         }
     }
 }

@@ -117,16 +117,21 @@ impl Other {
 }
 
 /// Hint at other users' processes, which this user cannot see, with the remedy.
-fn hint_at_users(users: &[u32]) -> String {
+/// Returns a line on domains of other users; empty if there are none.
+pub(super) fn hint_at_users(users: &[u32]) -> String {
     const MOST: usize = 4;
+    let how = |user: &str| {
+        format!("root reaches them with {DIRECTORY_VARIABLE}=/dev/shm/driveline-{user}/NAME")
+    };
     let named: Vec<String> = users.iter().take(MOST).map(u32::to_string).collect();
     let more = if users.len() > MOST { " and others" } else { "" };
     match named.as_slice() {
         [] => String::new(),
-        [one] => format!("user {one} has domains of its own here: root sees them, and that user\n"),
+        [one] => format!("user {one} has domains of its own here; {}\n", how(one)),
         all => format!(
-            "users {}{more} have domains of their own here: root sees them, and those users\n",
-            all.join(", ")
+            "users {}{more} have domains of their own here; {}\n",
+            all.join(", "),
+            how("USER")
         ),
     }
 }

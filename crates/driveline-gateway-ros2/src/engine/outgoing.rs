@@ -243,7 +243,7 @@ impl Sender {
     }
 
     fn log(&self, text: &str) {
-        self.common.log(format!("topic '/{}' does not go to ROS 2: {text}", self.topic));
+        self.common.log(format!("topic '/{}' to ROS 2: {text}", self.topic));
     }
 
     /// Refuses a publisher on this host whose samples cannot be sent to ROS 2.

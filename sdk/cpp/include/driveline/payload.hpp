@@ -3,7 +3,8 @@
 ///
 /// - *plain*: declared with `DRIVELINE_PLAIN`; read in place, in this process and others;
 /// - *protobuf*: generated from a .proto file (include `driveline/protobuf.hpp`); passed as a
-///   pointer inside the process, and serialised once if there are readers in other processes;
+///   pointer inside the process, and serialised once if there are readers in other processes, or if
+///   the topic is transient-local;
 /// - *bytes*: `driveline::Bytes`, with an encoding that Driveline does not interpret;
 /// - *object*: any other movable type, except types of anonymous namespaces; passed as a pointer,
 ///   only inside the process.

@@ -222,7 +222,7 @@ template <class T>
 class PublisherBase {
 public:
     /// Plain types: returns memory for a message with `tail_count` elements in its trailing array.
-    /// Neither blocks nor allocates.
+    /// Does not allocate. Blocks only while another thread publishes with this publisher.
     [[nodiscard]] Result<Loan<T>> loan(std::size_t tail_count = 0) const requires plain::Type<T> {
         auto size = plain::payload_size<T>(tail_count);
         if (!size) return std::move(size).error();
@@ -268,7 +268,8 @@ public:
 
     /// Protobuf and objects: publishes a value, which must not be changed afterwards. Subscriptions
     /// of this process get the pointer. A protobuf message is serialised once for readers in other
-    /// processes, if there are any. `source_time`: time of measurement, at a source.
+    /// processes, if there are any or if the topic is transient-local. `source_time`: time of
+    /// measurement, at a source.
     Result<std::uint64_t> publish(
         std::shared_ptr<const T> value,
         std::optional<MonotonicTime> source_time = {}) const requires payload::Value<T> {

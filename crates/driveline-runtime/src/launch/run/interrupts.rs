@@ -7,15 +7,14 @@ use crate::launch::End;
 use std::time::Instant;
 
 impl Launcher<'_> {
-    /// Handles a request for the end by a signal, a tool or the program. The second request kills
-    /// at once.
+    /// Handles a request for the end by a signal, a tool or the program. A request while the run
+    /// already stops kills at once; one within [`host::ONE_INTERRUPT`] of the last is ignored.
     pub(super) fn interrupted(&mut self) {
         if self.interrupted_at.is_some_and(|at| at.elapsed() < host::ONE_INTERRUPT) {
             return;
         }
         self.interrupted_at = Some(Instant::now());
         if let Phase::Stopping { .. } = self.phase {
-            // Second request: kill at once.
             for i in 0..self.processes.len() {
                 self.kill(i, "was interrupted again");
             }
