@@ -33,7 +33,13 @@ pub(crate) fn param(arguments: &Param, screen: &Screen) -> u8 {
     found.warn(screen);
     let outcome = match arguments {
         Param::List { .. } => parameters(&found).map(|all| list(&all.parameters, screen)),
-        Param::Dump { .. } => parameters(&found).map(|all| screen.print(&dump(&all.parameters))),
+        Param::Dump { .. } => parameters(&found).map(|all| {
+            if screen.json {
+                screen.print_json(&by_component(&all.parameters));
+            } else {
+                screen.print(&dump(&all.parameters));
+            }
+        }),
         Param::Get { parameter, .. } => get(&found, parameter, screen),
         Param::Set { parameter, value, .. } => {
             let (component, name) = parameter;
@@ -190,8 +196,8 @@ fn list(all: &[ParameterStatus], screen: &Screen) {
     print_table(&[Align::Left; 5], &rows, screen);
 }
 
-/// Formats the values as a parameter file: JSON, which is also valid YAML.
-fn dump(all: &[ParameterStatus]) -> String {
+/// Returns the values by component and name.
+fn by_component(all: &[ParameterStatus]) -> Map<String, Value> {
     let mut components: Map<String, Value> = Map::new();
     for p in all {
         let values = components.entry(p.component.clone()).or_insert_with(|| json!({}));
@@ -199,6 +205,12 @@ fn dump(all: &[ParameterStatus]) -> String {
             values.insert(p.name.clone(), p.value.clone());
         }
     }
+    components
+}
+
+/// Formats the values as a parameter file: YAML, with each value in JSON.
+fn dump(all: &[ParameterStatus]) -> String {
+    let components = by_component(all);
     let key = |name: &str| Value::from(name).to_string();
     let mut out = String::new();
     for (component, values) in &components {
