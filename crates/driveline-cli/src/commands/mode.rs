@@ -63,7 +63,7 @@ pub(super) fn lines(status: &ModeStatus) -> Vec<String> {
     lines[0] +=
         &format!("; active: {}; inactive: {}", listed(&status.active), listed(&status.inactive));
     if !status.missing.is_empty() {
-        lines.push(format!("not ready: {}", listed(&status.missing)));
+        lines.push(format!("not active: {}", listed(&status.missing)));
     }
     if let Some(s) = &status.switch {
         let waits = if s.waits_for.is_empty() {
@@ -231,8 +231,8 @@ fn print(run: &RunStatus, mode: &str, ending: &Ending, screen: &Screen) -> u8 {
             let names: Vec<_> =
                 missing.iter().map(|name| format!("'{}'", cut(name, NAME))).collect();
             screen.error(format!(
-                "{} is in mode '{}', but without {}, whose module is not ready (`driveline health` \
-                 says why)",
+                "{} is in mode '{}', but without {}: not active (`driveline health` shows its \
+                 module)",
                 called(run),
                 cut(mode, NAME),
                 names.join(", ")

@@ -273,7 +273,7 @@ pub enum Event {
         cause: String,
         /// Time since the request, in milliseconds.
         after_ms: u64,
-        /// Its components whose module is not ready.
+        /// Its components that are not active.
         without: Vec<String>,
     },
     /// A component has become active or inactive, or failed to.

@@ -58,7 +58,8 @@ pub struct ModeStatus {
     /// Components of modes that are to be active.
     #[serde(default)]
     pub active: Vec<String>,
-    /// Components of the mode whose module is not ready.
+    /// Components of the mode that are not active: their module is not ready, or they have not
+    /// become active since its restart or suspension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// Components of modes that are to be inactive.

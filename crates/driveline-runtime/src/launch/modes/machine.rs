@@ -304,9 +304,9 @@ impl Modes {
         (0..self.components.len()).filter(move |i| waits(&self.components[*i]))
     }
 
-    /// Returns true if a component was not activated in time because its module was suspended.
-    pub(in crate::launch) fn is_late(&self, component: usize) -> bool {
-        self.components[component].pending.as_ref().is_some_and(|p| p.late && p.active)
+    /// Returns true if a component was asked to become active and has not acknowledged.
+    pub(in crate::launch) fn is_activating(&self, component: usize) -> bool {
+        self.components[component].pending.as_ref().is_some_and(|p| p.active)
     }
 
     /// Returns the time when [`Input::Time`] is due, if nothing happens before.

@@ -265,11 +265,11 @@ fn an_activation_that_was_suspended_has_its_time_again() {
             let actions = m.step(now, Input::Time, &met, &suspended);
             assert!(!actions.iter().any(|a| matches!(a, Action::Kill { .. })), "{actions:?}");
         }
-        assert!(m.switch().is_none() && m.is_late(JOYSTICK), "entered without it");
+        assert!(m.switch().is_none() && m.is_activating(JOYSTICK), "entered without it");
         let goes_on = now;
         if acknowledges {
             assert_eq!(m.step(now + MS, ok(JOYSTICK, 0), &met, &runs), []);
-            assert!(!m.is_late(JOYSTICK) && m.next(now).is_none());
+            assert!(!m.is_activating(JOYSTICK) && m.next(now).is_none());
             continue;
         }
         let mut killed = Vec::new();

@@ -228,14 +228,15 @@ impl<'a> ModeControl<'a> {
         self.errors.get(&component).map_or_else(String::new, |e| format!(": {e}"))
     }
 
-    /// Names the components of the current mode that are not active, because their module is not
-    /// ready, is being killed, or was suspended when they were to become active.
+    /// Names the components of the current mode that are not active: their module is not ready or
+    /// is being killed, or they have not become active since its restart or suspension.
     pub(super) fn missing(&self) -> Vec<String> {
         let Some((mode, _)) = self.machine.current() else { return Vec::new() };
         let active = &self.modes.modes[mode].active;
         let is_missing = |c: &&String| {
-            self.component(c)
-                .is_some_and(|c| !self.machine.component_is_there(c) || self.machine.is_late(c))
+            self.component(c).is_some_and(|c| {
+                !self.machine.component_is_there(c) || self.machine.is_activating(c)
+            })
         };
         active.iter().filter(is_missing).cloned().collect()
     }
