@@ -400,6 +400,6 @@ fn a_second_gateway_does_not_call_what_the_first_one_offers() {
     // If a node offers the service too, both servers would execute the requests of the second
     // gateway.
     let there = node.server("/math/add", (ADD_DDS, &hash));
-    eventually("logged", || second.logged("both would execute requests"));
+    eventually("logged", || second.logged("both would execute each request"));
     assert!(!second.service(SERVICE).callable && there.waiting() == 0);
 }
