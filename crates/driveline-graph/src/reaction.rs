@@ -17,8 +17,9 @@ use std::time::Duration;
 /// Default time after which a running call is reported as hanging.
 pub const HANG: Duration = Duration::from_secs(3);
 
-/// Threads that every module has, in addition to those of its executors.
-const THREADS_OF_RUNTIME: u32 = 4;
+/// Threads that every module has, in addition to those of its executors: main, account, watch. A
+/// module with topics at host reach has one more.
+const THREADS_OF_RUNTIME: u32 = 3;
 
 /// Smallest memory limit of a module, in bytes; less is a number whose unit was forgotten.
 const SMALLEST_MEMORY: u64 = 64 << 10;

@@ -72,7 +72,7 @@ fn keys_that_cannot_work_are_named() {
         ("    limits: {memory: 0}\n", "camera/image", "", "memory"),
         ("    limits: {memory: 50}\n", "camera/image", "", "such as `50 MiB`"),
         ("    limits: {cpus: 1}\n", "camera/image", "", "cpus"),
-        ("    limits: {threads: 4}\n", "camera/image", "", "always has 5 threads"),
+        ("    limits: {threads: 3}\n", "camera/image", "", "always has 4 threads"),
         ("    on_overrun: stop\n", "camera/image", "", "no component of `sensing` has"),
         ("    on_rate: stop\n", "camera/image", "", "no output of `sensing` has"),
         ("    on_deadline: stop\n", "camera/image", "", "no input of `sensing` has"),
