@@ -37,8 +37,8 @@ impl ContextOptions {
 
 /// A process's membership in a domain. Cheap to clone; any thread. Endpoints keep it alive.
 ///
-/// Until an endpoint with host reach is created, the process touches nothing outside itself except
-/// the domain's directory, which it creates if missing.
+/// Until an endpoint with host or network reach is created, the process touches nothing outside
+/// itself except the domain's directory, which it creates if missing.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,
@@ -210,7 +210,7 @@ impl Node {
     /// Creates a publisher of any payload kind. Reserves all its memory.
     ///
     /// # Errors
-    /// [`EndpointError`] if the name or an option is not possible, or memory is short.
+    /// [`EndpointError`], for example if the name or an option is not possible, or memory is short.
     pub fn raw_publisher(
         &self,
         topic: &str,
@@ -235,7 +235,7 @@ impl Node {
     /// Creates a subscription of any payload kind.
     ///
     /// # Errors
-    /// [`EndpointError`] if the name or an option is not possible, or memory is short.
+    /// [`EndpointError`], for example if the name or an option is not possible, or memory is short.
     pub fn raw_subscription(
         &self,
         topic: &str,

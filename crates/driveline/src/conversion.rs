@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Time that callbacks spend on converting between messages and bytes.
 //!
-//! A message that passes between components as bytes must be encoded and decoded, inside or outside
-//! of callbacks. So the time of a conversion inside a callback counts as communication, in the ages
-//! that travel with samples and in the records of calls. Driveline measures its own conversions; a
-//! component that converts payloads itself reports the time with [`during`].
+//! A message that passes between components as bytes must be encoded and decoded. If this happens
+//! inside a callback, its time counts as communication, not as computation: in the ages that travel
+//! with samples and in the records of calls. Driveline measures its own conversions; a component
+//! that converts payloads itself reports the time with [`during`].
 
 use crate::scope;
 use driveline_types::MonotonicNs;

@@ -216,7 +216,7 @@ pub enum PublishError {
         /// Error of the serialiser.
         source: EncodeError,
     },
-    /// No room for the serialised value.
+    /// The loan for a copied or serialised value was refused.
     #[error(transparent)]
     Loan(#[from] LoanError),
     /// The host transport refused.
@@ -321,12 +321,12 @@ pub enum ExecutorError {
         /// Given number.
         threads: usize,
     },
-    /// A trigger does not fit its inputs.
+    /// A trigger does not fit its inputs, or the executor cannot wait for one of the inputs.
     #[error("callback '{callback}': {reason}")]
     Trigger {
         /// The callback.
         callback: String,
-        /// Mistake, and a valid value.
+        /// Mistake and a valid value, or the error of the kernel.
         reason: String,
     },
     /// Callbacks can only be added before the start.
@@ -359,10 +359,10 @@ pub enum ParameterError {
     Unknown {
         /// Requested name.
         name: String,
-        /// The closest declared name.
+        /// A declared name that differs little from the requested one, if there is one.
         suggestion: Option<String>,
     },
-    /// Declared with another type.
+    /// The value does not fit the declared type, or a map has a name that is not declared.
     #[error("parameter '{name}' is {declared}, but {given} was given")]
     Type {
         /// The parameter.

@@ -19,9 +19,10 @@ pub enum EndpointEvent {
         /// Node at the other end.
         peer: String,
     },
-    /// A peer on the same topic cannot be matched.
+    /// A peer on the same topic cannot be matched. Or no peer can find or match this endpoint, for
+    /// example because the domain directory was removed.
     Refused {
-        /// Peer, reason and remedy.
+        /// Reason and remedy, with the peer if there is one.
         text: String,
     },
     /// No sample came, or was published, for longer than the deadline. Each period without a sample
@@ -34,19 +35,21 @@ pub enum EndpointEvent {
         /// Periods missed since the endpoint was created.
         total: u64,
     },
-    /// A publisher gave no sign of life for longer than its lease.
+    /// A publisher gave no sign of life for longer than its lease. The publisher itself gets this
+    /// event, too.
     LivelinessLost {
-        /// Node at the other end.
+        /// Publisher: its node, or `publisher` with its id (through shared memory), or
+        /// `this publisher` in its own event.
         peer: String,
     },
     /// A publisher that had lost its liveliness gives signs of life again.
     LivelinessGained {
-        /// Node at the other end.
+        /// Publisher: its node, or `publisher` with its id (through shared memory).
         peer: String,
     },
     /// A publish has waited `max_blocking_ms` for a reliable subscription without success.
-    /// Publishers do not wait for this subscription again before it has read everything; it misses
-    /// samples meanwhile.
+    /// The publisher does not wait for this subscription again before it has read everything; it
+    /// misses samples meanwhile.
     ReliableTimeout {
         /// Text with the topic, the time, the reader and the remedy.
         text: String,

@@ -69,11 +69,13 @@ impl Default for PublisherOptions {
 pub struct SubscriptionOptions {
     /// See [`Reach`].
     pub reach: Reach,
-    /// See [`Qos`]; `depth` bounds how many unread samples wait for this subscription.
+    /// See [`Qos`]. At most `depth` unread samples of all publishers that pass pointers together
+    /// wait for this subscription, and of each publisher whose samples come through shared memory.
+    /// There, a reliable publisher's own `depth` counts instead.
     pub qos: Qos,
     /// Maximum number of samples that the reader may hold at once, of all publishers together. If
-    /// `qos.strength` is set, this maximum applies to each publisher outside the process
-    /// separately, and to all publishers inside the process together.
+    /// `qos.strength` is set, this maximum applies to each publisher whose samples come through
+    /// shared memory separately, and to all publishers that pass pointers together.
     pub max_held: u32,
     /// Users whose publishers are accepted at host reach.
     pub access: Access,

@@ -60,7 +60,8 @@ impl ParameterValue {
 
     /// Converts the value to the type of `declared`, if nothing is lost. All items of a list get
     /// the type of the declared list's first item; missing entries of a map are taken from the
-    /// declared map. An empty declared list or map accepts any items.
+    /// declared map. A map with a name that the declared map lacks is refused. An empty declared
+    /// list or map accepts any items.
     #[must_use]
     pub fn coerce(self, declared: &Self) -> Option<Self> {
         match (&self, declared) {

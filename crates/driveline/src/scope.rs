@@ -2,8 +2,8 @@
 //! The lineage of the callback that runs on this thread.
 //!
 //! Components need no code for lineage: the executor opens a scope around each callback, reads add
-//! to the scope, and publishes stamp samples from it. A thread without a scope (one that a
-//! component made itself) publishes samples that are origins of their own.
+//! to the scope, and publishes stamp samples from it. A thread without a scope (for example one
+//! that a component made itself) publishes samples that are origins of their own.
 
 use crate::conversion::Conversions;
 use driveline_types::header::Arrival;

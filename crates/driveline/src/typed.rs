@@ -96,8 +96,8 @@ pub struct Loan<T> {
 }
 
 impl<T: Plain> Publisher<T> {
-    /// Memory for one value with a trailing array of `tail_count` elements, all zero in the head
-    /// and unspecified in the array. No system call, no allocation.
+    /// Memory for one value with a trailing array of `tail_count` elements. The head is all zero;
+    /// the content of the array is unspecified. No system call, no allocation.
     ///
     /// # Errors
     /// [`LoanError`] if it is too long or too many loans are out.
@@ -262,7 +262,7 @@ pub trait Value: Send + Sync + Sized + 'static {
     fn schema() -> Schema;
     /// Length when serialised, in bytes; `None` if it cannot be.
     fn encoded_len(inner: &Self::Inner) -> Option<usize>;
-    /// Serialises into exactly that many bytes.
+    /// Serialises into `into`, which has exactly as many bytes as [`Self::encoded_len`] returns.
     ///
     /// # Errors
     /// [`EncodeError`] with the serialiser's reason.
@@ -387,8 +387,8 @@ impl<V: Value> ValueSubscription<V> {
     /// The newest unread value; see [`RawSubscription::latest`].
     ///
     /// # Errors
-    /// [`ReadError`] if too many are held, or bytes from outside cannot be parsed; the sample is
-    /// used up then.
+    /// [`ReadError`] if too many are held: the sample stays unread. Or if bytes from outside cannot
+    /// be parsed: the sample is used up.
     pub fn latest(&mut self) -> Result<Option<ValueSample<V>>, ReadError> {
         self.raw.latest()?.map(ValueSample::new).transpose()
     }

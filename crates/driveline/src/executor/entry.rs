@@ -94,8 +94,8 @@ pub struct CallbackStats {
     pub skipped_stale: u64,
     /// Samples that found no partners (`Exact`, `Approximate`).
     pub unsynchronised: u64,
-    /// Number of times that an input had to wait because the callback held as many samples as
-    /// permitted.
+    /// Number of times that an input had to wait, or a read of an input failed, because the
+    /// callback held as many samples as permitted.
     pub held_limit: u64,
     /// Samples that could not be read; the first error is logged.
     pub take_errors: u64,
@@ -648,8 +648,8 @@ impl Entry {
         PendingWork { unread: waits, ..none }
     }
 
-    /// Creates the job of a due call. The inputs must be locked, so that [`Self::pending`] misses
-    /// no call.
+    /// Creates the job of a due call. If the call takes samples, the inputs must be locked, so that
+    /// [`Self::pending`] misses no call.
     fn job(&self, samples: Samples, trigger: Option<usize>, fresh: Fresh) -> Job<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Job { entry: self, samples, trigger, fresh, tick: None }

@@ -14,9 +14,9 @@ const MAX_WAITING: usize = 64;
 /// Event of an input or output, other than a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortEvent {
-    /// Name of the port; empty if events of several ports were lost.
+    /// Name of the port. Empty if this callback's queue lost events, of one or several ports.
     pub port: String,
-    /// True for an output.
+    /// True for an output; false if `port` is empty.
     pub is_output: bool,
     /// The event.
     pub event: EndpointEvent,

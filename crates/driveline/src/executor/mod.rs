@@ -53,7 +53,7 @@ pub struct ExecutorOptions {
     pub name: String,
     /// Number of threads.
     pub threads: usize,
-    /// Scheduling of each of them.
+    /// Scheduling of each thread.
     pub schedule: Schedule,
     /// Time that a thread spins before it sleeps; zero sleeps at once.
     pub spin: Duration,
@@ -99,14 +99,14 @@ pub struct CallbackHandle {
 }
 
 impl CallbackHandle {
-    /// Counters since the executor was made.
+    /// Counters since the callback was added.
     #[must_use]
     pub fn stats(&self) -> CallbackStats {
         self.entry.stats()
     }
 
-    /// Counters of each input. Any thread, of any priority: the executor never waits for it.
-    /// Allocates.
+    /// Counters of each input. Any thread, of any priority: the executor never waits for the
+    /// caller. Allocates.
     #[must_use]
     pub fn inputs(&self) -> Vec<InputStats> {
         self.entry.inputs()
@@ -119,11 +119,12 @@ impl CallbackHandle {
         self.entry.deadlines(input)
     }
 
-    /// Returns the calls in progress and the samples that wait for one. Not counted: samples of an
-    /// input that its component has blocked for 0.5 s by holding as many samples as permitted, and
-    /// samples that a draining timer ([`TimerEnd::drain`]) had before its last tick. Takes the lock
-    /// of the callback's inputs, for which the executor waits as well; allocates. For the end of a
-    /// run. Do not call it from the destructor of a published value, which may run under that lock.
+    /// Returns the calls in progress and the samples that wait for a call. Not counted: samples of
+    /// an inactive component; samples of an input that its component has blocked for at least 0.5 s
+    /// by holding as many samples as permitted; and samples that a draining timer
+    /// ([`TimerEnd::drain`]) had before its last tick. Takes the lock of the callback's inputs, for
+    /// which the executor waits as well; allocates. For the end of a run. Do not call it from the
+    /// destructor of a published value, which may run under that lock.
     #[must_use]
     pub fn pending(&self) -> PendingWork {
         self.entry.pending()
@@ -141,9 +142,10 @@ impl CallbackHandle {
         self.entry.send_events_to(sender);
     }
 
-    /// Returns the stalls of inputs that were not reported yet, including new ones, with the
-    /// input's name. For the end of a run: each is reported once, here or to the [`Observer`].
-    /// Locks and allocates as [`Self::pending`].
+    /// Returns the beginnings and ends of stalls that were not reported yet, with the input's name.
+    /// Of inputs that trigger, this includes stalls that began less than 0.5 s ago. For the end of
+    /// a run: each is reported once, here or to the [`Observer`]. Locks and allocates as
+    /// [`Self::pending`].
     #[must_use]
     pub fn unreported_stalls(&self) -> Vec<(String, InputStall)> {
         self.entry.stalls(true)
@@ -275,9 +277,9 @@ impl Executor {
         Ok(CallbackHandle { entry })
     }
 
-    /// Adds a callback that is called with events of inputs and outputs, one at a time in their
-    /// order; [`CallbackHandle::send_events_to`] sends it the events of a callback's inputs. Its
-    /// calls have their own counters and are not passed to the observer.
+    /// Adds a callback that is called with events of inputs and outputs: one event in each call,
+    /// the oldest first. [`CallbackHandle::send_events_to`] sends it the events of a callback's
+    /// inputs. Its calls have their own counters and are not passed to the observer.
     ///
     /// # Errors
     /// As [`Self::add_callback`].
@@ -361,7 +363,8 @@ impl Executor {
         self.shared.id()
     }
 
-    /// Sets the receiver of a record of every call. Call it before the start.
+    /// Sets the receiver of a record of every call. Call it before the start; only the first call
+    /// has an effect.
     pub fn set_observer(&self, observer: Arc<dyn Observer>) {
         self.shared.set_observer(observer);
     }
@@ -406,20 +409,22 @@ impl Executor {
         Ok(reports)
     }
 
-    /// Closes the list of callbacks and starts the timers, as [`Self::start`] and the first
-    /// [`Self::run_ready`] do. For programs that make the calls themselves.
+    /// Closes the list of callbacks and starts the timers, as [`Self::start`], the first
+    /// [`Self::run_next`] and the first [`Self::run_ready`] do. For programs that make the calls
+    /// themselves.
     pub fn begin(&self) {
         self.shared.begin();
     }
 
-    /// Makes one due call on the calling thread; returns false if none is due. Does not wait.
+    /// Makes one due call on the calling thread; returns false if none is due or the executor was
+    /// stopped. Does not wait.
     pub fn run_next(&self) -> bool {
         self.shared.begin();
         !self.shared.is_stopping() && self.shared.run_one(|| {})
     }
 
-    /// Returns the time of the next event that needs no sample: the next tick of a timer, the next
-    /// deadline of an input. `None`: never.
+    /// Returns the time of the next event that needs no sample, for example the next tick of a
+    /// timer or the next missed deadline of an input. `None`: never.
     #[must_use]
     pub fn next_deadline(&self) -> Option<MonotonicNs> {
         self.shared.next_deadline()
@@ -431,8 +436,8 @@ impl Executor {
         self.shared.look_at_events(false);
     }
 
-    /// Runs every callback and timer that is due, on the calling thread, and returns how many. Does
-    /// not wait.
+    /// Makes due calls on the calling thread until none is due, and returns their number: at most
+    /// 64 times the number of callbacks and timers. Does not wait.
     ///
     /// For programs with a loop of their own, and for tests. The first call starts the timers.
     pub fn run_ready(&self) -> usize {
@@ -440,10 +445,11 @@ impl Executor {
         self.shared.run_ready()
     }
 
-    /// Stops permanently: running calls finish, no new call begins, and threads are joined. While a
-    /// call of the process waits in a publish for reliable readers, callbacks with samples are
-    /// still called, but no timers. Called from within a callback, it does not join the callback's
-    /// own thread, which ends after the call.
+    /// Stops permanently: running calls finish, no new call begins, and threads are joined.
+    /// Exception: as long as running calls have not finished and a call of the process waits in a
+    /// publish for reliable readers, callbacks with samples are still called, but no timers. Called
+    /// from within a callback, it does not join the callback's own thread, which ends after the
+    /// call.
     pub fn stop(&self) {
         self.shared.stop();
         // Taken out first, so that no thread is joined under the lock: if a callback on such a

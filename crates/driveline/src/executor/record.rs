@@ -47,7 +47,8 @@ pub trait Observer: Send + Sync {
     fn callback(&self, record: &CallbackRecord<'_>);
 
     /// An input of a callback had an event other than a sample. The executor polls events after a
-    /// wait, and between calls at most every 100 ms.
+    /// wait or before a call, at most every 100 ms. Missed deadlines are also polled in between,
+    /// after a wait.
     fn event(&self, _callback: &str, _input: &str, _event: &EndpointEvent) {}
 
     /// An input of a callback gets no samples because the callback holds too many, or gets samples

@@ -61,7 +61,7 @@ pub struct ScheduleReport {
     pub in_force: String,
     /// CPUs in force.
     pub cpus: Vec<usize>,
-    /// Timer slack in force, in nanoseconds; 0 if the kernel does not report it.
+    /// Timer slack in force, in nanoseconds; 0 also if the kernel does not report it.
     #[serde(default)]
     pub timer_slack_ns: u64,
     /// Refused requests, with the kernel's reason and the remedy; empty if there are none.

@@ -306,8 +306,9 @@ impl Shared {
     }
 
     /// Polls events after a wait: of all entries if [`EVENT_INTERVAL`] has passed, else only of
-    /// entries whose `silence_deadline` has passed. `kicked`: true if a kick ended the wait; each
-    /// event causes a kick.
+    /// entries whose `silence_deadline` has passed. `kicked`: true if a kick ended the wait. New
+    /// events of inputs that wake the executor cause a kick, except those that `silence_deadline`
+    /// announces.
     pub(super) fn look_at_events(&self, kicked: bool) {
         let now = MonotonicNs::now();
         let polls = self.claim_event_poll(now);

@@ -132,7 +132,8 @@ impl LocalReader {
         self.head.is_some() && is_replaced(&self.queue)
     }
 
-    /// Skips to the newest unread sample. Skipped samples count as missed, whatever their age.
+    /// Skips to the newest unread sample. Skipped samples never count as expired, whatever their
+    /// age.
     pub(crate) fn skip_to_newest(&mut self) {
         while !self.queue.is_empty() {
             if self.head_is_replaced() {

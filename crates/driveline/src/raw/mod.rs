@@ -4,10 +4,10 @@
 //!
 //! The transport of an edge follows from reach and payload kind:
 //! - reach `process`: always the pointer;
-//! - reach `host`, plain and bytes: shared memory for all readers, this process included (the
-//!   payload is written once);
-//! - reach `host`, protobuf: the pointer inside the process, bytes in shared memory if there is a
-//!   reader outside.
+//! - reach `host` or `network`, plain and bytes: shared memory for all readers, this process
+//!   included (the payload is written once);
+//! - reach `host` or `network`, protobuf: the pointer inside the process, bytes in shared memory if
+//!   there is a reader outside.
 
 mod events;
 mod matches;

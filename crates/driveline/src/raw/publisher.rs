@@ -100,8 +100,8 @@ impl Progress {
 pub struct PublisherStats {
     /// Samples published.
     pub published: u64,
-    /// Samples that newer ones replaced before they were read, over all subscriptions inside this
-    /// process.
+    /// Samples that newer ones replaced before they were read, over all subscriptions to which this
+    /// publisher passes pointers.
     pub overwritten: u64,
     /// Values that were serialised for readers outside.
     pub serialised: u64,
@@ -117,7 +117,7 @@ pub struct PublishedCounter {
     /// Publish time of the newest sample, in nanoseconds; 0 before the first.
     newest_ns: Arc<AtomicU64>,
     deadline: Option<Arc<DeadlineMeter>>,
-    /// Waits for readers inside the process, and for readers outside.
+    /// Waits for readers that get pointers, and for readers of the shared memory.
     blocking: [Option<Arc<BlockingMeter>>; 2],
 }
 
@@ -160,7 +160,7 @@ impl PublishedCounter {
 
     fn count(&self, at: MonotonicNs) {
         self.newest_ns.store(at.0, Ordering::Relaxed);
-        // Only the publisher writes, so that the addition need not be atomic.
+        // Only the publisher writes, so the addition need not be atomic.
         self.samples.store(self.get() + 1, Ordering::Relaxed);
     }
 }
@@ -427,7 +427,7 @@ impl RawPublisher {
     /// serialised once into shared memory.
     ///
     /// # Errors
-    /// [`PublishError`] if it could not be serialised for readers outside; readers inside have
+    /// [`PublishError`]. If the value could not be written for readers outside, readers inside have
     /// received it.
     ///
     /// Displaced values are kept until [`Self::take_displaced`] or the next call: their destructors

@@ -44,7 +44,8 @@ pub struct RawSubscription {
     /// The next sample of the host transport, kept while a sample of the local transport may be
     /// older.
     host_head: Option<driveline_shm::Sample>,
-    /// True if `max_held` limits the held samples of each publisher outside the process separately.
+    /// True if `max_held` limits the held samples of each publisher of the host transport
+    /// separately.
     held_of_each: bool,
     /// Number of samples that came out of a transport (`host_head`, or a sample of the owner) and
     /// were skipped because a newer sample was taken.
@@ -87,9 +88,9 @@ impl RawSubscription {
         Self::with_queue(context, node, topic, schema, o, depth, false)
     }
 
-    /// Like [`Self::new`], for publishers that keep at most `qos.depth` unread samples. Inside the
-    /// process, at most `depth` samples of all publishers together can wait. `held_of_each`: if
-    /// true, `max_held` limits the held samples of each publisher outside the process separately.
+    /// Like [`Self::new`], for publishers that keep at most `qos.depth` unread samples. At most
+    /// `depth` samples of all publishers that pass pointers together can wait. `held_of_each`: if
+    /// true, `max_held` limits the held samples of each publisher of the host transport separately.
     pub(crate) fn with_queue(
         context: &Context,
         node: &NodeName,

@@ -14,8 +14,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Maximum number of attempts at a consistent read. After that, one sample that is read at this
-/// moment may be missing or counted twice.
+/// Maximum number of attempts at a consistent read. After that, samples that are read or skipped at
+/// this moment may be missing or counted twice.
 const TRIES: usize = 1000;
 const WORDS: usize = 14;
 

@@ -17,8 +17,8 @@ type Outcome = Result<RawSample, CallError>;
 type Then = Box<dyn FnOnce(Outcome) + Send>;
 
 /// Calls the one server of a service without waiting: the outcome of each call arrives in a
-/// callback of the executor that the client was added to, triggered by the response. Clones are the
-/// same client; any thread, callbacks included.
+/// callback of the executor that the client was added to, triggered by the response, the time-out
+/// or the end of the server. Clones are the same client; any thread, callbacks included.
 #[derive(Clone)]
 pub struct RawCaller(Arc<Shared>);
 
@@ -153,9 +153,10 @@ impl RawCaller {
     }
 
     /// Sends a loan. `then` is called once, on a thread of the executor: with the response, or with
-    /// the error that ended the call within `timeout`. If the executor stops first, `then` is
-    /// dropped. In a callback, the request inherits the origins of the samples that the callback
-    /// has consumed. Never waits for the server; allocates.
+    /// the error that ended the call, at the latest the time-out. If the executor stops first,
+    /// `then` is not called, and is dropped with the executor. In a callback, the request inherits
+    /// the origins of the samples that the callback has consumed. Never waits for the server;
+    /// allocates.
     ///
     /// # Errors
     /// [`CallError`] if the request could not be sent: `then` is not called.

@@ -35,7 +35,7 @@ impl Node {
     /// A client of any payload kind. Reserves the memory for its requests.
     ///
     /// # Errors
-    /// [`EndpointError`] if the name or an option is not possible, or memory is short.
+    /// [`EndpointError`], for example if the name or an option is not possible, or memory is short.
     pub fn raw_client(
         &self,
         service: &str,
@@ -106,8 +106,8 @@ impl RawClient {
     /// callback publishes later inherit the origins of the response.
     ///
     /// # Errors
-    /// [`CallError`]. After an error with `was_taken` (`TimedOut`, `ServerGone`, `Mismatch`) the
-    /// request may have been executed.
+    /// [`CallError`]. The request may have been executed after `Refused`, after `Read`, and after
+    /// an error whose `was_taken` is true (`TimedOut`, `ServerGone`, `Mismatch`).
     pub fn call(&mut self, request: RawLoan, timeout: Duration) -> Result<RawSample, CallError> {
         self.call_with(Parcel::Loan(request), timeout)
     }

@@ -106,8 +106,8 @@ impl Clients {
         self.matches.kick_on_change(kicker);
     }
 
-    /// Turns a sample of the request topic into a request, if it is one for this server and its
-    /// client still exists.
+    /// Turns a sample of the request topic into a request. Returns `None` if it is meant for
+    /// another server, if its client has ended, or if the request was refused for lack of room.
     pub(super) fn accept(self: &Arc<Self>, sample: RawSample) -> Option<RawRequest> {
         self.matches.note_taken(&sample);
         let header = sample.header();

@@ -18,7 +18,8 @@ pub enum CallError {
         /// The service.
         service: String,
     },
-    /// A server exists, but cannot be matched: another type, or no rights.
+    /// A server exists, but cannot be matched, for example because of another type or missing
+    /// rights.
     #[error("service '{service}': its server does not match this client: {reason}; the request was \
          {}", taken(*was_taken))]
     Mismatch {
@@ -87,12 +88,12 @@ pub enum CallError {
         /// `false` if this is not known any more.
         was_taken: bool,
     },
-    /// The server refused the request.
+    /// The server refused the request, or ended it without a response.
     #[error("service '{service}': {}: {text}", what(*outcome))]
     Refused {
         /// The service.
         service: String,
-        /// Kind of refusal.
+        /// Kind of refusal, or reason why there is no response.
         outcome: Outcome,
         /// The server's text.
         text: String,
@@ -116,7 +117,7 @@ pub enum CallError {
         /// The service.
         service: String,
     },
-    /// There is no memory for the request.
+    /// There is no memory for the request, or it is longer than `max_request`.
     #[error(
         "service '{service}': no memory for the request (its greatest length is the client's \
          max_request): {source}"
@@ -169,7 +170,7 @@ pub enum AnswerError {
         /// The client's node.
         client: String,
     },
-    /// There is no memory for the response.
+    /// There is no memory for the response, or it is longer than `max_response`.
     #[error(
         "service '{service}': no memory for the response (its greatest length is the service's \
          max_response): {source}"

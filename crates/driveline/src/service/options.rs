@@ -122,12 +122,13 @@ pub struct ClientStats {
 /// Counters of a service since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceStats {
-    /// Requests taken, those below included.
+    /// Requests taken, including the refused ones and those of departed clients, but not the
+    /// misaddressed ones.
     pub requests: u64,
     /// Responses published.
     pub answered: u64,
     /// Requests refused by the callback or dropped unanswered, and those whose callback panicked or
-    /// whose response could not be published.
+    /// whose response had no memory or could not be published.
     pub refused: u64,
     /// Requests refused for lack of room: too many clients, more calls in flight than agreed, or no
     /// memory. Without memory even for a refusal, or beyond 513 clients, the client gets no answer.

@@ -107,7 +107,8 @@ impl RawResponder {
     /// Answers with a loan of this responder.
     ///
     /// # Errors
-    /// [`AnswerError`]; the client is notified that there is no answer, with the reason.
+    /// [`AnswerError`]; the client, unless it has gone, is notified that there is no answer, with
+    /// the reason.
     pub fn send(self, response: RawLoan) -> Result<(), AnswerError> {
         self.send_parcel(Parcel::Loan(response))
     }

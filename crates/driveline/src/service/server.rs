@@ -58,7 +58,8 @@ impl Node {
     /// Offers a service of any payload kind.
     ///
     /// # Errors
-    /// [`ServiceError`] if the process offers it already, or the name or an option is not possible.
+    /// [`ServiceError`], for example if the process offers it already, or the name or an option is
+    /// not possible.
     pub fn raw_service(
         &self,
         service: &str,

@@ -25,7 +25,7 @@ pub enum ServiceEnd {
 }
 
 /// Calls of one service that one node has made, or received, since the node was created. Each call
-/// is in one of the other counts, or in flight.
+/// is in `calls` and in one of the other counts, or in `calls` alone while it is in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceCalls {
     /// The service.
@@ -36,14 +36,16 @@ pub struct ServiceCalls {
     pub calls: u64,
     /// Calls with a response.
     pub answered: u64,
-    /// Calls that the server refused: its callback, or for lack of room.
+    /// Calls that the server ended without a response: refused by its callback or for lack of room,
+    /// dropped unanswered, panicked in the callback, or with a response that could not be sent.
     pub refused: u64,
     /// Calls that timed out. Only clients count them.
     pub timed_out: u64,
-    /// Calls whose other end had ended or could not be reached.
+    /// Calls whose other end had ended or could not be reached. At clients also calls given up
+    /// because their response could not be taken, or because their executor was dropped.
     pub peer_gone: u64,
-    /// Calls for which no request was sent, since there was no server or no room. Only clients
-    /// count them.
+    /// Calls for which no request was sent, for example since there was no server or no room. Only
+    /// clients count them.
     pub not_sent: u64,
 }
 

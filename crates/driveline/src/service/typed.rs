@@ -36,7 +36,7 @@ pub trait Payload: 'static {
     /// Prepares a value for sending; `loan` returns memory of a length in bytes.
     ///
     /// # Errors
-    /// [`LoanError`] if there is none.
+    /// [`LoanError`] if `loan` returned it.
     fn pack(
         value: Self::Value,
         loan: &mut dyn FnMut(usize) -> Result<RawLoan, LoanError>,
@@ -151,8 +151,8 @@ impl<Q: Payload, R: Payload> Client<Q, R> {
     /// publishes later inherit the origins of the response.
     ///
     /// # Errors
-    /// [`CallError`]. After an error with `was_taken` (`TimedOut`, `ServerGone`, `Mismatch`) the
-    /// request may have been executed.
+    /// [`CallError`]. The request may have been executed after `Refused`, after `Read`, and after
+    /// an error whose `was_taken` is true (`TimedOut`, `ServerGone`, `Mismatch`).
     pub fn call(&mut self, request: Q::Value, timeout: Duration) -> Result<R::Sample, CallError> {
         let parcel = Q::pack(request, &mut |len| self.raw.loan_for(len));
         let parcel = parcel.map_err(|source| CallError::Loan {
@@ -323,11 +323,13 @@ impl<R: Payload> Responder<R> {
 }
 
 impl<R: Plain> Responder<R> {
-    /// Loans memory for a response with `tail_count` elements in its trailing array, written where
-    /// the client reads it: all zero in the head, unspecified in the array. It is not copied.
+    /// Loans memory for a response with `tail_count` elements in its trailing array. The client
+    /// reads it in this memory: it is not copied. The head is all zero; the content of the array is
+    /// unspecified.
     ///
     /// # Errors
-    /// [`AnswerError::Loan`] if it is longer than `max_response`; the client is notified.
+    /// [`AnswerError::Loan`] if it is longer than `max_response`, or if all loans for this client
+    /// are out; the client is notified.
     pub fn loan(self, tail_count: usize) -> Result<AnswerLoan<R>, AnswerError> {
         match self.raw.loan_for(payload_len::<R>(tail_count).unwrap_or(usize::MAX)) {
             Ok(mut loan) => {

@@ -136,7 +136,8 @@ impl InputPort {
 pub(crate) type Fresh = u16;
 const _: () = assert!(MAX_INPUTS <= Fresh::BITS as usize);
 
-/// The samples of one call by input, in place for as many inputs as components usually have.
+/// The samples of one call, by input. Up to 6 need no allocation: most components have no more
+/// inputs.
 pub(crate) type Samples = SmallVec<[Option<RawSample>; 6]>;
 
 /// Result of checking the inputs.
@@ -153,13 +154,19 @@ pub(crate) enum Polled {
     HeldLimit,
 }
 
-/// Calls that did not happen, by reason.
+/// Counters of skipped calls, failed reads, and samples that no call received. Their meanings are
+/// in [`CallbackStats`](crate::CallbackStats).
 #[derive(Debug, Default)]
 pub(crate) struct Skips {
+    /// Skipped calls.
     pub(crate) missing: AtomicU64,
+    /// Skipped calls and failed reads.
     pub(crate) stale: AtomicU64,
+    /// Samples.
     pub(crate) unsynchronised: AtomicU64,
+    /// Waits of an input, and failed reads.
     pub(crate) held_limit: AtomicU64,
+    /// Samples that could not be read.
     pub(crate) take_errors: AtomicU64,
 }
 
@@ -175,7 +182,7 @@ pub(crate) struct TriggerState {
 }
 
 /// Returns the time by which samples are matched: the measurement time of the data that triggered
-/// their creation.
+/// their creation, or the publish time of a sample without origins.
 pub(crate) fn source_time(sample: &RawSample) -> MonotonicNs {
     let header = sample.header();
     header.origins.as_slice().first().map_or(header.publish_time, |o| o.source_newest)
@@ -393,7 +400,7 @@ impl TriggerState {
         (sets > 0).then_some(sets as u64)
     }
 
-    /// Drops the samples that wait for partners.
+    /// Drops the completed sets that wait for their call, and the samples that wait for partners.
     pub(crate) fn clear(&mut self) {
         self.ready.clear();
         if let Some(sync) = &mut self.sync {

@@ -78,8 +78,8 @@ pub(crate) struct StallWatch {
 }
 
 impl StallWatch {
-    /// Notes that a sample could not be taken because `held` of them are held. `replaced`: counter
-    /// of samples that newer ones have replaced.
+    /// Notes that a sample could not be taken because the callback holds `held` samples of the
+    /// input. `replaced`: counter of samples that newer ones have replaced.
     pub(crate) fn blocked(&mut self, held: u32, replaced: impl FnOnce() -> u64) {
         let now = MonotonicNs::now();
         let blocked = self.blocked.get_or_insert_with(|| Blocked {
