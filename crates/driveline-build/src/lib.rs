@@ -96,8 +96,8 @@ impl Protos {
         self
     }
 
-    /// Writes `PACKAGE.rs` for each package of `files`, and has Cargo run the build script again
-    /// when they change.
+    /// Writes `PACKAGE.rs` for each package of `files` (`_.rs` for files without a package). Has
+    /// Cargo run the build script again when one of `files`, or a file in `includes`, changes.
     ///
     /// # Errors
     /// [`enum@Error`] with file and line of a mistake in a `.proto` file.

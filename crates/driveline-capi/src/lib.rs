@@ -3,9 +3,11 @@
 //!
 //! Everything that C++ and other languages use goes through here; the header is generated from this
 //! source and compared with the committed one by a test. Rules of the whole ABI:
-//! - every function returns a [`dl_status`] or cannot fail; the detail of a failure is text in
-//!   `dl_last_error()`;
-//! - no panic and no exception crosses the ABI, and no function ends the process;
+//! - every function returns a [`dl_status`] or cannot fail (`dl_host_main` returns an exit status);
+//!   the detail of a failure is text in `dl_last_error()`;
+//! - no panic and no exception crosses the ABI, and no function ends the process. One exception:
+//!   functions that load a component library end the process if an initialiser of it throws
+//!   ([`loader`]);
 //! - handles are opaque. A function that consumes one takes `T **`, marked "moved", and leaves NULL
 //!   behind, so that using it twice is an error and not a crash. A "borrowed" result stays the
 //!   callee's; each function documents how long it is valid;

@@ -23,7 +23,7 @@ pub enum dl_log_level {
 }
 
 /// Sends log lines to stderr if the process has set no other log. `DRIVELINE_LOG` contains the
-/// filter.
+/// filter; `default` is used if it is not set or not valid.
 pub(crate) fn to_stderr_unless_set(default: &str) {
     if tracing::dispatcher::has_been_set() {
         return;

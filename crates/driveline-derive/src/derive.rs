@@ -15,8 +15,8 @@ use syn::{
 pub(crate) fn plain_type(options: TokenStream, item: TokenStream) -> TokenStream {
     match expand(options, item.clone()) {
         Ok(tokens) => tokens,
-        // Returns the bare struct as well, without derives: these would report the same mistake
-        // again.
+        // Returns the struct as well, without the derives of this macro: they would report the same
+        // mistake again.
         Err(e) => {
             let error = e.into_compile_error();
             quote!(#item #error)

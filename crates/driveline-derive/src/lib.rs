@@ -20,7 +20,8 @@
 //! # let _ = (WheelSpeeds { source_time_ns: 0, speed_m_s: [0.0; 4] }, Blob { source_time_ns: 0 });
 //! ```
 //!
-//! Types of fields that are no integers, floats, arrays of these or plain structs are refused:
+//! A field is an integer of fixed size, a float, a plain struct, or an array of these. Other types
+//! are refused:
 //!
 //! ```compile_fail,E0277
 //! #[repr(u32)] #[derive(Clone, Copy)] enum Gear { Park }
@@ -85,7 +86,8 @@ use proc_macro::TokenStream;
 /// `FromBytes`, `IntoBytes`, `Immutable`, `KnownLayout`).
 ///
 /// Options, as for [`macro@Plain`]: `name = "package/Type"` (required), `tail(NAME: TYPE)` for a
-/// trailing array, `crate = PATH` where Driveline is reachable under another name.
+/// trailing array, `crate = PATH` with the path of the crate `driveline_types`, such as
+/// `driveline::types`, where the macro does not find it through the dependencies in `Cargo.toml`.
 ///
 /// Put it above other attributes such as `#[derive(Debug)]`.
 #[proc_macro_attribute]
@@ -99,7 +101,7 @@ pub fn plain_type(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// `#[plain(name = "package/Type")]` names the type; with `tail(NAME: TYPE)` an array of `TYPE` (a
 /// primitive or a plain struct) follows the struct in each payload. Fields are `u8` to `u64`, `i8`
-/// to `i64`, `f32`, `f64`, fixed arrays of these, and plain structs without a trailing array.
+/// to `i64`, `f32`, `f64`, plain structs without a trailing array, and fixed arrays of all these.
 /// Padding is refused: add explicit fields instead.
 #[proc_macro_derive(Plain, attributes(plain))]
 pub fn derive_plain(item: TokenStream) -> TokenStream {

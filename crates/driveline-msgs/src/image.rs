@@ -26,8 +26,8 @@ pub struct Image {
     pub encoding: u32,
 }
 
-/// Maximum number of columns and of rows of an image: the range of `int`, which image libraries
-/// use.
+/// Maximum number of columns and of [rows of data](Encoding::rows) of an image: the range of `int`,
+/// which image libraries use.
 pub const MAX_IMAGE_SIDE: u32 = 0x7fff_ffff;
 
 /// Format of pixels, with names and bit counts as in ROS. Multi-byte values are little endian.
@@ -244,7 +244,7 @@ impl TryFrom<u32> for Encoding {
     }
 }
 
-/// Reason why a payload is not an image.
+/// Reason why a payload is not an image, or why there is no such encoding or size.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ImageError {
     /// The payload is not an [`Image`].
@@ -263,7 +263,7 @@ pub enum ImageError {
         /// The name, cut to 40 characters.
         name: String,
     },
-    /// The image has more columns or rows than [`MAX_IMAGE_SIDE`].
+    /// The image has more columns or rows of data than [`MAX_IMAGE_SIDE`].
     #[error(
         "an image cannot be {width} x {height} pixels large; at most {MAX_IMAGE_SIDE} each way"
     )]
@@ -365,7 +365,8 @@ impl Image {
     /// Returns a head for rows without gaps.
     ///
     /// # Errors
-    /// [`ImageError`] if the encoding does not permit the size, or a row is longer than 4 GiB.
+    /// [`ImageError`] if the size exceeds [`MAX_IMAGE_SIDE`], the encoding does not permit the
+    /// size, or a row is longer than 4 GiB.
     pub fn new(
         header: Header,
         width: u32,
@@ -401,8 +402,7 @@ impl Image {
     /// loan.
     ///
     /// # Errors
-    /// [`ImageError`] if the encoding does not permit the size, or the length exceeds the address
-    /// space.
+    /// [`ImageError`] as [`Self::new`], or if the length exceeds the address space.
     pub fn payload_len(width: u32, height: u32, encoding: Encoding) -> Result<usize, ImageError> {
         let data_len = Self::new(Header::default(), width, height, encoding)?.data_len();
         Ok(payload_len::<Self>(usize::try_from(data_len).unwrap_or(usize::MAX))?)
@@ -503,7 +503,7 @@ impl<'a> ImageMut<'a> {
     /// [`Image::payload_len`]. The pixels keep their previous bytes.
     ///
     /// # Errors
-    /// [`ImageError`] if the payload is too short or the encoding does not permit the size.
+    /// [`ImageError`] as [`Image::new`], or if the payload is too short.
     pub fn new(
         payload: PlainMut<'a, Image>,
         header: Header,

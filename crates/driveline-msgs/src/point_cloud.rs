@@ -180,7 +180,8 @@ pub enum CloudError {
         /// All fields of the cloud.
         all: String,
     },
-    /// The points are not an array: their size differs, or there are gaps.
+    /// The points are not an array: their size differs, there are gaps, or the data is not aligned
+    /// for the point type.
     #[error(
         "points of the cloud are no array of {point} ({size} bytes each): its points are \
          {point_step} bytes apart and its rows {row_step} bytes"

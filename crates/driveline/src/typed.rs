@@ -97,7 +97,8 @@ pub struct Loan<T> {
 
 impl<T: Plain> Publisher<T> {
     /// Memory for one value with a trailing array of `tail_count` elements. The head is all zero;
-    /// the content of the array is unspecified. No system call, no allocation.
+    /// the content of the array is unspecified. No system call; allocates only in the cases that
+    /// [`RawPublisher`] lists.
     ///
     /// # Errors
     /// [`LoanError`] if it is too long or too many loans are out.

@@ -18,7 +18,9 @@ pub struct CallbackRecord<'a> {
     pub end: MonotonicNs,
     /// Part of the call's time spent on conversions, which counts as communication.
     pub conversions: Conversions,
-    /// Inputs of the call, and samples read while it ran.
+    /// Samples with which the call began, and samples that [`Invocation::read`] has read.
+    ///
+    /// [`Invocation::read`]: super::Invocation::read
     pub inputs: &'a [InputRecord<'a>],
     /// True if it failed.
     pub failed: bool,

@@ -87,8 +87,8 @@ impl EventSources {
 }
 
 /// Events of one publisher for code that does not own it, such as the process's log. An event
-/// polled here is still available to the publisher's own `poll_event`, and vice versa. A publisher
-/// has one such view, which ends with the publisher.
+/// polled here is still available to the publisher's own `poll_event`, and vice versa. All views of
+/// a publisher share one queue, so only one of them gets an event. They end with the publisher.
 pub struct PublisherEvents {
     sources: Weak<EventSources>,
 }

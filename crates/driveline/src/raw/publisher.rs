@@ -31,7 +31,8 @@ const NOT_WORTH_CHECKING: u64 = 1 << 16;
 /// After creation, [`Self::loan`] and [`Self::publish`] neither allocate nor lock nor make system
 /// calls, except to wake sleeping readers (and, within `max_blocking_ms`, to wait for reliable
 /// readers). At process reach there are two more exceptions: the first call after subscriptions
-/// came or went locks and allocates, and each publish on a transient-local topic locks.
+/// came or went locks and allocates, and each publish on a transient-local topic locks. Errors
+/// allocate at every reach.
 pub struct RawPublisher {
     topic: TopicName,
     topic_id: TopicId,

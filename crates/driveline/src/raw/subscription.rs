@@ -33,9 +33,9 @@ const NO_DEADLINE_MS: u64 = 1000;
 
 /// Subscription of any payload kind. Use it from one thread at a time; its samples may outlive it.
 ///
-/// Reading does not allocate, lock or make system calls, with three exceptions: after publishers
-/// have joined or left; to wake a reliable publisher that waits for room; and to clear the
-/// descriptor of [`Self::fd`].
+/// Reading does not allocate, lock or make system calls, with four exceptions: after publishers
+/// have joined or left; to wake a reliable publisher that waits for room; to clear the descriptor
+/// of [`Self::fd`]; and to return an error.
 pub struct RawSubscription {
     topic: TopicName,
     schema: Schema,

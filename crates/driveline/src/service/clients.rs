@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of response publishers, including publishers that only refuse. There is one for
 /// each client of other processes that can be matched, one for each client inside the process that
-/// can be served, and one more. A publisher whose refusal was read is removed when another client
-/// needs its place.
+/// can be served, and one more. A publisher whose refusal the client has read, or can read, is
+/// removed when another client needs its place.
 const MAX_PUBLISHERS: usize = MAX_MATCHES + MAX_CLIENTS as usize + 1;
 
 /// Clients of one server. Shared by the server, its executor and its responders.
