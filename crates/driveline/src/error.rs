@@ -77,13 +77,13 @@ pub enum EndpointError {
         /// The limit as text, for example the memory cgroup that sets it.
         limit: String,
     },
-    /// Another process of this user has been reserving memory for too long. Until it has finished,
-    /// the available amount is not known.
+    /// Another process of this user has been reserving memory for too long, and the endpoint needs
+    /// more than half of the memory that is available meanwhile.
     #[error("topic '{topic}': {refusal}")]
     MemoryBusy {
         /// The topic.
         topic: String,
-        /// Refused amount, and the remedy.
+        /// The other process, the time waited for it, and the remedy.
         refusal: driveline_shm::MemoryRefusal,
     },
     /// The host transport refused.

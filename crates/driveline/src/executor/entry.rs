@@ -88,7 +88,7 @@ pub struct CallbackStats {
     pub invocations: u64,
     /// Calls that reported failure or panicked.
     pub failed: u64,
-    /// Calls skipped because an input had no sample yet (`AllLatest`).
+    /// Calls skipped because an input had no sample (`AllLatest`).
     pub skipped_missing: u64,
     /// Calls skipped, and reads refused, because an input's sample was older than `max_age`.
     pub skipped_stale: u64,

@@ -39,8 +39,8 @@ pub struct StateOutcome {
     pub error: Option<String>,
 }
 
-/// Makes the transitions of a component. Both functions are called on a thread of the executor,
-/// never at the same time as a callback of the component.
+/// Makes the transitions of a component. Both functions are called on a thread of the executor;
+/// [`Self::change`] never at the same time as a callback of the component.
 pub trait StateChange: Send + Sync {
     /// Activates (`true`) or deactivates the component. It may publish. Not called if the component
     /// is in that state already.
@@ -111,8 +111,8 @@ impl Lifecycle {
         self.shared.active.load(Ordering::Acquire)
     }
 
-    /// Requests a change of the component's state, to be made after the running call. It replaces a
-    /// request that still waits, which then has no outcome. The outcome goes to
+    /// Requests a change of the component's state, to be made after its running calls. It replaces
+    /// a request that still waits, which then has no outcome. The outcome goes to
     /// [`StateChange::done`]. Locks briefly, does not wait for the change.
     pub fn request(&self, request: StateRequest) {
         let mut waiting = lock(&self.shared.waiting);

@@ -166,7 +166,8 @@ impl CallbackHandle {
 
     /// Sets the time from the executor's start to the first tick; the default is one period. With
     /// it, timers of equal periods need not all be due at once. Later ticks follow on the grid of
-    /// the period. No effect once the executor runs, or without a timer trigger.
+    /// the period. After an activation of the component ([`Self::follow`]), the first tick comes
+    /// after one period. No effect once the executor runs, or without a timer trigger.
     pub fn first_tick_after(&self, after: Duration) {
         self.entry.set_first_tick(after);
     }
