@@ -69,9 +69,10 @@ impl Default for PublisherOptions {
 pub struct SubscriptionOptions {
     /// See [`Reach`].
     pub reach: Reach,
-    /// See [`Qos`]. At most `depth` unread samples of all publishers that pass pointers together
-    /// wait for this subscription, and of each publisher whose samples come through shared memory.
-    /// There, a reliable publisher's own `depth` counts instead.
+    /// See [`Qos`]. `depth` limits the number of unread samples that wait for this subscription: of
+    /// all publishers that pass pointers together, and of each publisher whose samples come through
+    /// shared memory separately. A reliable subscription of shared memory has the publisher's
+    /// `depth` instead.
     pub qos: Qos,
     /// Maximum number of samples that the reader may hold at once, of all publishers together. If
     /// `qos.strength` is set, this maximum applies to each publisher whose samples come through

@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-/// Period at which inputs of an inactive component are drained if they do not wake the executor.
+/// Period at which the samples of an inactive component are taken, if one of its inputs is reliable
+/// and does not wake the executor: the publishers of this input would wait.
 pub(super) const DRAIN_AGAIN: Duration = Duration::from_millis(20);
 /// No deadline.
 const NEVER: u64 = u64::MAX;

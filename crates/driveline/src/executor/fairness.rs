@@ -3,8 +3,9 @@
 //!
 //! Groups take turns, and so do the callbacks of a group. A group's turn is one round: each of its
 //! due callbacks is called once, in order. The cursor over the groups only moves forward. Each
-//! group remembers the callback that it called last, and changes it only while its gate is entered.
-//! So a thread that skips a busy group does not cost that group's callbacks their turn.
+//! group remembers the callback that it called last; only a thread that has entered the group's
+//! gate changes this. So a thread that skips a busy group does not cost that group's callbacks
+//! their turn.
 //!
 //! The choice depends only on the cursor, the callbacks called last and the callbacks that are due.
 //! So a due callback of an exclusive group waits for at most one call of each other callback of its

@@ -2,10 +2,11 @@
 //! Gate of a group: one callback at a time, and no missed wake-up when it opens.
 //!
 //! The waiting thread excludes the inputs of a shut group from its wait. The thread that opens the
-//! gate again must end that wait. The caller writes `shut`; the waiter sets `passed_over`, and a
-//! caller that kicks clears it. Each reads the other's word after writing its own. Release and
-//! Acquire do not order that; a full fence on both sides does: at least one of them sees the other.
-//! `tests/loom_gate.rs` runs this file under every interleaving.
+//! gate again must end that wait. A thread that makes a call writes `shut`; the waiting thread sets
+//! `passed_over`, and a thread that opens the gate and kicks clears it. Each reads the other's word
+//! after writing its own. Release and Acquire do not order that; a full fence on both sides does:
+//! at least one of them sees what the other has written. `tests/loom_gate.rs` runs this file under
+//! every interleaving.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, Ordering, fence};

@@ -152,8 +152,9 @@ impl CallbackHandle {
     }
 
     /// Runs the callback or timer only while a component is active. Samples that arrive while it is
-    /// inactive are taken and counted as inactive. Call it before the executor runs; only the first
-    /// call has an effect.
+    /// inactive are taken and counted as inactive, except for the newest sample of each
+    /// transient-local input: the component gets it once it is active. Call it before the executor
+    /// runs; only the first call has an effect.
     pub fn follow(&self, lifecycle: &Lifecycle) {
         self.entry.follow(lifecycle);
     }

@@ -20,7 +20,7 @@ use driveline_types::{Durability, MonotonicNs, Qos, Reliability, Schema, Service
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of requests that a server holds at once.
+/// Maximum number of requests of one client that a server holds at once.
 pub(super) const MAX_REQUESTS_HELD: u32 = 8;
 
 /// Sending side of a client. `T`: handler of a call's outcome.
