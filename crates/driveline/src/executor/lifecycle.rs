@@ -228,8 +228,8 @@ impl Lifecycle {
 }
 
 impl RawPublisher {
-    /// Publishes only while a component is active. Its deadline is not counted while the component
-    /// is inactive.
+    /// Publishes only while a component is active, and during its transitions
+    /// ([`StateChange::change`]). Its deadline is not counted while the component is inactive.
     pub fn follow(&mut self, lifecycle: &Lifecycle) {
         lock(&lifecycle.shared.followers).deadlines.extend(self.deadline_meter());
         self.publish_while(lifecycle.shared.publishes.clone());
