@@ -112,8 +112,8 @@ impl Catalog {
     /// Returns the definitions in a schema, and the name of its type.
     ///
     /// # Errors
-    /// If its encoding is not CDR, or if its definition has a mistake; the place is a line of the
-    /// definition.
+    /// If its encoding is not CDR, if its name is not the name of a ROS 2 type, or if its definition
+    /// has a mistake. For such a mistake, the place is a line of the definition.
     pub fn from_schema(schema: &Schema) -> Result<(TypeName, Self), DefinitionError> {
         let error = |problem: String, remedy| {
             DefinitionError::new(
@@ -279,8 +279,8 @@ fn write_msg(out: &mut String, message: &Message, detail: Detail) -> Option<()> 
     Some(())
 }
 
-/// Returns a default as written in a `.msg`; `None` if a `.msg` cannot express it. In IDL, defaults
-/// of lists have a different notation, which is not read.
+/// Returns a default as written in a `.msg`; `None` if a `.msg` cannot express it. The default of a
+/// list in an `.idl` is kept as a text in another notation, which is not converted.
 fn msg_default(field: &Field, value: &Literal) -> Option<String> {
     let is_list = matches!(value, Literal::List(_));
     literal::to_msg(value).filter(|_| is_list == (field.ty.shape != Shape::Single))

@@ -166,8 +166,8 @@ impl Catalog {
         Ok(files)
     }
 
-    /// Adds all definitions of a package, from [`Catalog::files_of`] its directory, and returns
-    /// their number. Blocks on files.
+    /// Adds all definitions of a package, in the files that [`Catalog::files_of`] returns, and
+    /// returns their number. Blocks on files.
     ///
     /// # Errors
     /// As [`Catalog::add_file`] and [`Catalog::files_of`].

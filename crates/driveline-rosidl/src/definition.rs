@@ -171,7 +171,7 @@ pub struct Field {
     pub default: Option<Literal>,
     /// Comment lines before and after it, without the comment marker.
     pub comment: Vec<String>,
-    /// Line in the message's file, from 1.
+    /// Line in the message's file, from 1; 0 for [`EMPTY_MEMBER`] of an empty message.
     pub line: u32,
 }
 
@@ -199,7 +199,8 @@ pub struct Message {
     pub fields: Vec<Field>,
     /// Constants in the order of the file.
     pub constants: Vec<Constant>,
-    /// Comment lines at the head of the file.
+    /// Comment lines at the head of a `.msg`, or of this part of a `.srv`; in an `.idl`, those
+    /// before the struct.
     pub comment: Vec<String>,
     /// Path of the file, or the name under which the text was given.
     pub file: Arc<str>,

@@ -5,7 +5,8 @@ use crate::name::TypeName;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Place of a definition: a file, or its substitute, and a line from 1.
+/// Place of an error: the file of a definition, or the name under which its text was given, and a
+/// line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Path of the file, or the name under which a text was given.
@@ -54,7 +55,8 @@ impl DefinitionError {
     }
 }
 
-/// Shortens and escapes external text before it is shown.
+/// Shortens external text before it is shown, and replaces control characters and other misleading
+/// ones.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut out: String = text

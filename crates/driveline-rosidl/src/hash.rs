@@ -2,9 +2,9 @@
 //! Type descriptions and type hashes, as REP 2011 and `rosidl_generator_type_description` define
 //! them.
 //!
-//! The hash is the SHA-256 of the type description as JSON: the type itself, then all its
-//! references by name, without default values, with the separators `", "` and `": "`. Constants and
-//! comments are not part of it.
+//! The hash is the SHA-256 of the type description as JSON: the type itself, then all types that it
+//! refers to, sorted by name, without default values, with the separators `", "` and `": "`.
+//! Constants and comments are not part of it.
 
 use crate::catalog::Catalog;
 use crate::definition::{Element, Field, FieldType, Message, Primitive, Shape};

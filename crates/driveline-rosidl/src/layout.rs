@@ -96,9 +96,9 @@ pub struct Member {
 pub enum Kind {
     /// A number, a boolean or a byte; never [`Primitive::WChar`].
     Primitive(Primitive),
-    /// A string with its maximum number of characters.
+    /// A string with its maximum number of characters; `None` if unbounded.
     String(Option<u32>),
-    /// A string with its maximum number of UTF-16 units.
+    /// A string with its maximum number of UTF-16 units; `None` if unbounded.
     WString(Option<u32>),
     /// A message: see [`Layout::get`].
     Struct(StructId),
@@ -118,7 +118,7 @@ impl Layout {
     /// Returns a message of the layout.
     ///
     /// # Panics
-    /// With the id of another layout.
+    /// Possible with the id of another layout; otherwise such an id returns an unrelated message.
     #[must_use]
     pub fn get(&self, id: StructId) -> &StructLayout {
         &self.structs[id.0]

@@ -14,6 +14,7 @@ pub(crate) fn parse(ty: &FieldType, text: &str) -> Result<Literal, String> {
 }
 
 /// Checks that a value in an `.idl` fits its type. Integers are valid for floating-point types.
+/// Values of arrays and sequences are not checked.
 pub(crate) fn checked(ty: &FieldType, value: Literal) -> Result<Literal, String> {
     let Shape::Single = ty.shape else { return Ok(value) };
     match (&ty.element, value) {

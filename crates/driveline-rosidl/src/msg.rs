@@ -19,8 +19,9 @@ pub fn parse_msg(name: &TypeName, file: &str, text: &str) -> Result<Message, Def
 }
 
 /// Returns the lines of a text as Python's `splitlines`, which ROS 2 uses: a line also ends at a
-/// lone carriage return, at the line and paragraph separators of Unicode, and at the ASCII
-/// separator and feed characters. A comment ends there.
+/// lone carriage return, a vertical tab, a form feed, the ASCII separators 0x1c to 0x1e, and the
+/// next-line, line-separator and paragraph-separator characters of Unicode. A comment ends there,
+/// too.
 pub(crate) fn lines_of(text: &str) -> impl Iterator<Item = &str> {
     const ENDS: [char; 10] = [
         '\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}',

@@ -59,7 +59,8 @@ pub struct TypeNameError {
 
 impl TypeName {
     /// # Errors
-    /// [`TypeNameError`] if package or name violate the rules of ROS 2.
+    /// [`TypeNameError`] if package or name violate the rules of ROS 2, or are longer than 255
+    /// bytes.
     pub fn new(package: &str, namespace: Namespace, name: &str) -> Result<Self, TypeNameError> {
         let error = |reason| TypeNameError {
             text: format!("{package}/{}/{name}", namespace.as_str()),

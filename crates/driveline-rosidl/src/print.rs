@@ -21,7 +21,8 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Returns a printer of up to 128 elements of each list, like `ros2 topic echo`.
+    /// Returns a printer of up to 128 elements of each list and characters of each string, like
+    /// `ros2 topic echo`.
     #[must_use]
     pub fn new(layout: &'a Layout, value: &'a Value) -> Self {
         Self { layout, value, max_elements: 128 }

@@ -10,8 +10,8 @@ use crate::layout::{Kind, Layout, Member, StructId, size_of};
 type Result<T, E = CdrError> = std::result::Result<T, E>;
 
 /// Returns the fault that [`read`](super::read()) would find in a sample, encapsulation included.
-/// Skips arrays of numbers, and of messages that consist of numbers, in one step; checks booleans
-/// and strings one by one. Allocates only for errors.
+/// Skips arrays and sequences of numbers, and of messages that consist of numbers, in one step;
+/// checks each boolean and each string. Allocates only for errors.
 ///
 /// # Errors
 /// As [`read`](super::read()), except [`Fault::TooManyValues`].

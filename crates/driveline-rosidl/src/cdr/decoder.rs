@@ -93,7 +93,7 @@ impl<'a> Decoder<'a> {
         if needed > self.left() as u64 {
             return Err(self.truncated(needed));
         }
-        // It is within the body, so it fits a usize.
+        // `needed` is at most `left()`, so it fits a usize.
         let (from, to) = (self.at + gap, self.at + needed as usize);
         let found = match (self.body.get(from..to), self.len.saturating_sub(self.end.len())) {
             (Some(found), _) => found,

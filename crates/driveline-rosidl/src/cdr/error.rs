@@ -61,9 +61,9 @@ pub enum Fault {
          of the type"
     )]
     Bound {
-        /// Number of elements.
+        /// Number of elements or characters.
         len: usize,
-        /// Maximum number of elements.
+        /// Maximum number of them.
         bound: u32,
     },
     /// Neither 0 nor 1.
@@ -93,9 +93,9 @@ pub enum Fault {
     /// Written value of another type, or with another number of members or elements.
     #[error("{found} where {expected} belongs; make the value after the type's layout")]
     Mismatch {
-        /// Type in the layout.
+        /// Type in the layout, or its number of members or elements.
         expected: String,
-        /// Type of the value.
+        /// Type of the value, or its number of members or elements.
         found: String,
     },
     /// Written length beyond 32 bits.

@@ -10,8 +10,8 @@ use crate::value::Value;
 /// Limits on the memory that one sample may use as values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Maximum number of values in the tree: scalars, strings, messages, and vectors of primitives,
-    /// which count once each. A value takes 32 bytes in addition to its content.
+    /// Maximum number of values in the tree: scalars, strings, messages, lists, and vectors of
+    /// primitives, which count once each. A value takes 32 bytes in addition to its content.
     pub max_values: usize,
 }
 
@@ -164,7 +164,7 @@ impl Reader<'_> {
 }
 
 /// Returns the number of characters of a string. ROS 2 bounds strings in characters (Python) or not
-/// at all (C++); the bound in characters is the wider one.
+/// at all (C++). A string within a bound in bytes is also within this bound in characters.
 pub(super) fn characters(text: &[u8]) -> usize {
     text.iter().filter(|b| **b & 0xc0 != 0x80).count()
 }

@@ -32,7 +32,7 @@ pub(super) struct Parser<'a> {
     structs: Vec<Message>,
 }
 
-/// Content of the annotations before a member.
+/// Content of the annotations before a definition or a member.
 #[derive(Default)]
 struct Notes {
     default: Option<Literal>,
@@ -440,8 +440,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads all annotations before a definition. Keeps only `@default` and comments, which ROS 2
-    /// uses.
+    /// Reads all annotations before a definition or a member. Keeps only `@default` and comments,
+    /// which ROS 2 uses.
     fn annotations(&mut self) -> Result<Notes> {
         let mut notes = Notes::default();
         while self.takes("@") {
