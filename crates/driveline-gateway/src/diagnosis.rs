@@ -17,7 +17,7 @@ has the gateways say more";
 /// nothing any more.
 const TOGETHER_MS: u64 = 5_000;
 
-/// Maximum number of lines on losses. Further losses are only counted.
+/// Maximum number of lines of [`Report::losses`] after its heading. Further lines are only counted.
 const MOST_LOSSES: usize = 32;
 
 impl Report {
@@ -72,8 +72,9 @@ impl Report {
 
     /// Returns the summary of a run: outages of the network, absent hosts, and losses between hosts
     /// since this gateway was started. Losses of sent samples have one line for each host and
-    /// topic, those of received samples one for each publisher. Samples skipped by a rule are no
-    /// losses. All starts of another host's gateway count as one host here.
+    /// topic, those of received samples one for each publisher. Samples that `every` skips are no
+    /// losses, nor are samples that came over the network and are therefore not sent on. All starts
+    /// of another host's gateway count as one host here.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
         if let Some(why) = &self.network.kept_out {

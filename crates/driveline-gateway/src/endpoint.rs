@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Addresses that a gateway listens on or connects to, in Zenoh's form: `tcp/192.168.1.10:7450`.
-//! Checks for impossible addresses, and for listeners on all addresses, which the graph must permit
-//! explicitly. The texts are the same for every gateway.
+//! Checks for impossible addresses, and for listeners on all addresses without TLS, which the graph
+//! must permit explicitly. The texts are the same for every gateway.
 
 use driveline_graph::suggest;
 use std::net::{IpAddr, Ipv6Addr};

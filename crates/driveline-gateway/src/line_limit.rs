@@ -23,7 +23,7 @@ pub struct LineLimit {
 pub enum LineVerdict {
     /// It is shown.
     Shown,
-    /// It is the last shown line of this minute.
+    /// It is shown. Further lines of this minute are not.
     Last,
     /// It is counted and not shown.
     Withheld,

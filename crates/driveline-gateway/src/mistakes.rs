@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Mistakes in a gateway's configuration: all are found before anything is opened. Uses the limits
-//! of graph files.
+//! Mistakes in a gateway's configuration. The gateway finds all of them before it opens a network
+//! connection or joins a domain. Numbers have the same limits as in graph files.
 
 use driveline_graph::clean;
 use driveline_types::limits::{MAX_PAYLOAD, MAX_PINS};

@@ -24,11 +24,12 @@ use driveline_graph::model::{Access, EVERY, RATE_HZ, written_qos};
 pub const PORT: u16 = 7450;
 /// Name of the gateway's process in a run; no module has this name.
 pub const PROCESS: &str = driveline_runtime::launch::GATEWAY_PROCESS;
-/// Numbers of Zenoh's receiving and sending threads. Zenoh lets `close` of a TCP connection wait up
-/// to 10 s for acknowledgements of a lost host, on one of its two receiving threads: with two lost
-/// connections, no message was received from any host. Its only sending thread waits for threads
-/// that wait for space in an ending connection: meanwhile no message was sent to any host
-/// (`docs/protocols/network-faults.md`). There is no other setting for this.
+/// Numbers of Zenoh's receiving and sending threads. By default, Zenoh has two and one. It lets
+/// `close` of a TCP connection wait up to 10 s for acknowledgements of a lost host, on a receiving
+/// thread: with two lost connections and two such threads, no message was received from any host. A
+/// sending thread waits for threads that wait for space in an ending connection: with only one, no
+/// message was sent to any host meanwhile (`docs/protocols/network-faults.md`). There is no other
+/// setting for this.
 pub const ZENOH_THREADS: (&str, &str) =
     ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
 
@@ -43,7 +44,7 @@ const LOOPBACK: &str = "127.0.0.1:0";
 const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
 const MAX_BANDWIDTH_MBIT: u32 = 400_000;
 const MAX_ENDPOINTS: usize = 64;
-/// Maximum length of a Zenoh file that is searched for TLS.
+/// Number of bytes at the beginning of a Zenoh file that are searched for TLS.
 const MAX_ZENOH_FILE_LEN: u64 = 1 << 20;
 
 /// Network configuration of this host. Without endpoints and interface the gateway listens on the
@@ -234,7 +235,8 @@ impl NetworkSpec {
         if all.is_empty() { vec![format!("{protocol}/{LOOPBACK}")] } else { all }
     }
 
-    /// Returns true if another host can discover this one.
+    /// Returns true if this host can reach others, or be reached: it has an interface, an endpoint
+    /// or a Zenoh file.
     #[must_use]
     pub fn reaches_any_host(&self) -> bool {
         self.interface.is_some()
@@ -283,8 +285,8 @@ impl NetworkSpec {
         bound.filter(|(_, name)| endpoint::is_interface(name) && is_missing(name)).collect()
     }
 
-    /// Returns the interfaces to listen on. The second value is true if the gateway listens on all
-    /// addresses of the interface.
+    /// Returns the interfaces that endpoints under `listen` name. The second value is true if the
+    /// endpoint has no single address: the gateway then listens on all addresses of the interface.
     pub fn listen_interfaces(&self) -> impl Iterator<Item = (&str, bool)> {
         let of = |endpoint| {
             Some((endpoint::interface(endpoint)?, endpoint::address(endpoint).is_none()))
@@ -542,7 +544,7 @@ impl GatewayConfig {
     }
 }
 
-/// Maximum length of certificates and keys.
+/// Number of bytes at the beginning of a certificate or key file that are checked.
 const MAX_PEM_LEN: u64 = 1 << 20;
 
 /// Returns the reason why a file has no PEM block of this kind. Zenoh does not report it for

@@ -20,12 +20,12 @@ pub enum OnlyOneError {
         kind: String,
         /// Directory of the domain.
         path: PathBuf,
-        /// Process of the other gateway, or `?`.
+        /// Process id of the other gateway in its own PID namespace; `?` if it is unknown.
         pid: String,
         /// Process that started the other gateway and would restart it, if there is one.
         run: Option<u32>,
     },
-    /// The directory does not permit the lock file.
+    /// The lock file cannot be opened, locked or written, or was removed at each attempt.
     #[error("cannot use {}: {source}", path.display())]
     System {
         /// Lock file.
@@ -60,7 +60,8 @@ impl OnlyOne {
     /// Takes the lock `gateway-<kind>.lock` of the domain's directory. Does not wait.
     ///
     /// # Errors
-    /// [`OnlyOneError::Second`] if another process, or another gateway of this one, has it.
+    /// [`OnlyOneError::Second`] if another process, or another gateway of this one, has it;
+    /// [`OnlyOneError::System`] if the file cannot be used.
     pub fn new(domain_dir: &Path, kind: &str) -> Result<Self, OnlyOneError> {
         let path = domain_dir.join(format!("gateway-{kind}.lock"));
         let failed = |source| OnlyOneError::System { path: path.clone(), source };

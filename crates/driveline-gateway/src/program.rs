@@ -3,7 +3,8 @@
 //!
 //! `driveline run` starts it with `--account-stdin`. Standard input is then a socket: the first
 //! line is the configuration, and the end of the socket ends the gateway. Started by hand, the
-//! program reads the configuration from a file, and a signal ends it.
+//! program reads the configuration from a file. In both cases, a signal (SIGTERM, SIGINT, SIGHUP)
+//! ends the gateway, and so does an error after which it cannot continue.
 
 use super::line_limit::{LineLimit, LineVerdict};
 use driveline_graph::{clean, closest};
@@ -309,7 +310,7 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
 }
 
 /// Writes a line to standard output. A closed standard output does not end the gateway. Control
-/// characters are removed, because lines contain names of other hosts.
+/// characters become blanks, because lines contain names of other hosts.
 fn log(line: &str) {
     let _ = write_line(&mut io::stdout(), line);
 }

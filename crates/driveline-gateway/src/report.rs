@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Report of a gateway, for tools. Unknown keys are ignored, and missing ones are empty.
+//! Report of a gateway, for tools. Unknown keys are ignored. Keys that older gateways do not write
+//! have their default values.
 
 use driveline_types::Qos;
 use serde::{Deserialize, Serialize};
@@ -16,11 +17,12 @@ pub struct Report {
     /// Commit that the gateway was built from. `version` and `commit` are empty in reports of older
     /// gateways.
     pub commit: String,
-    /// Process of the gateway, in its own namespace.
+    /// Process id of the gateway, in its own PID namespace.
     pub pid: u32,
     /// Domain that it serves.
     pub domain: String,
-    /// This host: its name, and the number of the gateway's start.
+    /// This host: its name, and the number of the gateway's start. For a gateway to ROS 2, a random
+    /// number of this start.
     pub host: String,
     /// `CLOCK_MONOTONIC` of its host at the time of this report, in nanoseconds.
     pub at_ns: u64,
@@ -42,8 +44,8 @@ pub struct Report {
     pub inlets: Vec<RemotePublisherReport>,
     /// Topics that are offered or wanted but not carried.
     pub refused: Vec<Refusal>,
-    /// Samples without a remote publisher: it did not exist yet or any more, or no sample was
-    /// requested.
+    /// Arrived samples that no remote publisher took: it did not exist yet or any more, no sample
+    /// was requested, or the sample was for an earlier start of this gateway.
     pub unknown: u64,
     /// Samples that could not be understood.
     pub damaged: u64,
@@ -64,7 +66,7 @@ pub struct Ros2Report {
     pub zenoh: bool,
     /// Network interface for DDS; `None`: only this host.
     pub interface: Option<String>,
-    /// Number of nodes in the ROS graph, not counting the gateway's own nodes.
+    /// Number of known nodes with endpoints in the ROS graph, not counting the gateway's own nodes.
     pub nodes: usize,
     /// Number of unreadable announcements of rmw_zenoh, whose endpoints are not seen.
     pub malformed_tokens: u64,
@@ -97,7 +99,7 @@ pub struct Ros2ServiceReport {
     /// True if the service is skipped, for the reasons in `problems`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left_out: bool,
-    /// Reasons why it cannot be called, and remarks, each with the remedy.
+    /// Reasons why it cannot be called or does not serve a client, and remarks, with remedies.
     pub problems: Vec<String>,
     /// Servers. A Driveline server is listed with its node, once for each profile that offers it.
     /// In ROS 2, all servers of this name are listed.
@@ -141,13 +143,15 @@ pub struct Ros2TopicReport {
     pub topic: String,
     /// Publishers that are carried now.
     pub publishers: Vec<Ros2Publisher>,
-    /// ROS 2 nodes whose subscriptions match, one entry for each subscription; `?` if unnamed.
+    /// Towards ROS 2: nodes whose subscriptions match, one entry for each subscription; `?` if
+    /// unnamed.
     pub readers: Vec<String>,
-    /// Remarks on endpoints in ROS 2 whose samples pass, but perhaps not as expected.
+    /// Remarks on endpoints in ROS 2 and on publishers here whose samples pass, but perhaps not as
+    /// expected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// Towards ROS 2: samples written there, with or without a reader. From ROS 2: samples that
-    /// arrived here.
+    /// Towards ROS 2: samples written there, with or without a reader. From ROS 2: samples
+    /// published here.
     pub carried: u64,
     /// From ROS 2: samples passed from one profile to the other, whatever their outcome here.
     pub across: u64,
@@ -155,7 +159,8 @@ pub struct Ros2TopicReport {
     /// number: a reliable DDS subscription had not acknowledged them in time, or a link had no
     /// space for them yet. A subscription that had not received one does not receive it any more.
     pub replaced: u64,
-    /// Samples that were not carried, by reason.
+    /// Dropped samples, by reason. A sample that only one of two ways accepted is in `carried` or
+    /// `across`, and counted here as well.
     pub dropped: BTreeMap<String, u64>,
 }
 

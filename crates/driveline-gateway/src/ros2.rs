@@ -501,10 +501,12 @@ pub struct LocalTopic {
     pub topic: TopicName,
     /// Maximum payload of its publishers, in bytes.
     pub max_payload: u64,
-    /// Number of samples of one publisher that local subscriptions may hold together.
+    /// Number of samples of one publisher that local subscriptions may hold together. The gateway
+    /// does not use it: a rule has its own `pins`.
     #[serde(default = "default_pins")]
     pub pins: u32,
-    /// QoS with which local publishers are read.
+    /// QoS of the topic. The gateway uses its lifespan. It reads each local publisher with the
+    /// reliability and durability that the publisher offers, or with less if the rule says so.
     #[serde(default, deserialize_with = "written_qos")]
     pub qos: Qos,
     /// Users with access on this host.

@@ -120,7 +120,7 @@ pub enum Answer {
         /// Kind of gateway.
         kind: String,
     },
-    /// It runs, and does not answer.
+    /// It runs, but no report could be read from it.
     Silent {
         /// Kind of gateway.
         kind: String,

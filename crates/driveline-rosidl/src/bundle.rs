@@ -112,8 +112,8 @@ impl Catalog {
     /// Returns the definitions in a schema, and the name of its type.
     ///
     /// # Errors
-    /// If its encoding is not CDR, if its name is not the name of a ROS 2 type, or if its definition
-    /// has a mistake. For such a mistake, the place is a line of the definition.
+    /// If its encoding is not CDR, its name is not that of a ROS 2 type, or its definition has a
+    /// mistake. For a mistake in the definition, the place is a line of it.
     pub fn from_schema(schema: &Schema) -> Result<(TypeName, Self), DefinitionError> {
         let error = |problem: String, remedy| {
             DefinitionError::new(

@@ -45,10 +45,11 @@ pub struct Definitions {
     broken: BTreeMap<TypeName, (usize, DefinitionError)>,
 }
 
-/// Messages of one package that cannot come from ROS 2, all for the same reason.
+/// Messages that cannot come from ROS 2: one message, or all messages of one entry under `types`
+/// that lack definitions of the same package.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeftOut {
-    /// Index of their directory, from 0.
+    /// Index of their entry under `types`, from 0.
     pub directory: usize,
     /// The message types; at least one.
     pub types: Vec<TypeName>,
@@ -158,8 +159,9 @@ impl Definitions {
         true
     }
 
-    /// Returns the directories that cannot be used, by their index from 0: directories without
-    /// definitions, and directories with a definition that differs from another package's.
+    /// Returns the mistakes that concern a whole directory, with its index from 0: it has no
+    /// definitions, or none with a valid name; it cannot be listed; it has packages beyond the
+    /// maximum; or a second definition of a name differs or has a mistake.
     pub fn unusable(&self) -> impl Iterator<Item = (usize, &DefinitionError)> {
         self.unusable.iter().map(|(number, error)| (*number, error))
     }
@@ -219,8 +221,8 @@ impl Definitions {
         self.catalog.type_hash(name).ok()
     }
 
-    /// Returns the messages that rules could carry from ROS 2 but that have mistakes, in the order
-    /// of packages.
+    /// Returns the messages that rules could carry from ROS 2 but that have mistakes or lack
+    /// definitions, in the order of the entries under `types`.
     #[must_use]
     pub fn left_out(&self, rules: &[Rule]) -> Vec<LeftOut> {
         let from_ros: Vec<&Rule> =

@@ -37,8 +37,8 @@ pub struct ServiceRule {
     /// Longest request: bytes, or text such as `8 MiB`. Default 64 KiB.
     #[serde(default = "default_max_request")]
     pub max_request: ByteSize,
-    /// Longest response. Default 256 KiB. With `server: driveline`, the server has memory for
-    /// `max(pending, 2) + 2 · pending + 4` of its own longest.
+    /// Longest response. Default 256 KiB. With `server: driveline`, the server reserves memory for
+    /// `max(pending, 2) + 2 · pending + 4` responses of the `max_response` in its own options.
     #[serde(default = "default_max_response")]
     pub max_response: ByteSize,
     /// Maximum number of calls in flight, of all clients on the other side together. Default 4.
@@ -129,8 +129,8 @@ impl ServiceRule {
         Duration::from_millis(self.timeout_ms.into())
     }
 
-    /// Returns the bytes that a server reserves for the responses of one client with this many
-    /// calls in flight.
+    /// Returns the bytes that a Driveline server with this `max_response`, and access for its own
+    /// user only, reserves for the responses of one client with `pending` calls in flight.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let pending = u64::from(self.pending);
