@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Latency added by the gateway: images between a ROS 2 node (CycloneDDS, in C) and Driveline, in
 //! both directions, compared with two such nodes that communicate directly. All runs use the
-//! loopback device and reliable QoS, in one process and interleaved.
+//! loopback device and reliable QoS. One start of this program makes all of them, in turn.
 //!
 //! Run it on a quiet machine: `cargo bench -p driveline-gateway-ros2 --features engine --bench
 //! added_latency`. ROUNDS= (default 5) and SECONDS= of each run (default 6) set the length; LOAD=

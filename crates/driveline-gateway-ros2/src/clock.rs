@@ -4,8 +4,8 @@
 //!
 //! Driveline's times are on `CLOCK_MONOTONIC`. The last message on `/clock` gives the offset of the
 //! simulation's clock. Between two messages, the gateway assumes that the simulation's clock runs
-//! as fast as this host's. So the age of a sample is in simulated time when the sample crosses the
-//! gateway.
+//! as fast as this host's. So a sample that crosses the gateway has at that moment the age that it
+//! has on the simulation's clock.
 
 use driveline_rosidl::cdr::{CdrError, Decoder};
 use driveline_types::MonotonicNs;

@@ -102,7 +102,7 @@ fn token(text: &str) -> String {
 }
 
 /// Returns the name under which nodes of the other profile (DDS or Zenoh) see a ROS 2 node. If the
-/// name is unknown or invalid, a name made of the writer's id replaces it.
+/// name is unknown or invalid, a name made of the first 12 bytes of the endpoint's id replaces it.
 #[must_use]
 pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
     let permitted = |namespace: &str| {
@@ -119,8 +119,9 @@ pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
         .unwrap_or_else(of_gid)
 }
 
-/// Returns the node name of a remote publisher: the writer's node, or the writer's id if the node
-/// is unknown or Driveline does not permit its name. `fallback`: used if it permits neither.
+/// Returns the node name of a remote publisher: the writer's node, or the first 12 bytes of the
+/// writer's id if the node is unknown or Driveline does not permit its name. `fallback`: used if it
+/// permits neither.
 #[must_use]
 pub fn inlet_node(node: Option<&RosNode>, gid: &[u8; 16], fallback: &NodeName) -> NodeName {
     let named = node.and_then(|RosNode { namespace, name }| {

@@ -10,7 +10,7 @@ use driveline_types::{Plain, ProtobufMessage, Schema};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Messages that both Driveline and ROS 2 define.
+/// Messages of Driveline that the gateway converts to and from messages of ROS 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -24,7 +24,8 @@ pub enum Kind {
     RunHealth,
 }
 
-/// Fields of these types in ROS 2, from which type hashes are computed: names and types, in order.
+/// Fields of these types, and of the types that they contain, in ROS 2: names and types, in order.
+/// Type hashes and layouts are computed from them. `Clock` is the type of `/clock`.
 const DEFINITIONS: [(&str, &str); 20] = [
     ("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"),
     ("rosgraph_msgs/msg/Clock", "builtin_interfaces/Time clock\n"),
@@ -149,7 +150,7 @@ impl Kind {
 pub struct Crossing {
     /// Name of the type in ROS 2.
     pub ros: TypeName,
-    /// Hash of the type in ROS 2; `None` if there is no definition.
+    /// Hash of the type in ROS 2; `None` if its definition is not complete.
     pub hash: Option<TypeHash>,
     /// Schema in Driveline.
     pub schema: Schema,
@@ -242,8 +243,8 @@ impl Types {
     /// skipped. Blocks on files.
     ///
     /// # Errors
-    /// The first directory without definitions, or with a definition that differs from that of
-    /// another package.
+    /// The first mistake that [`Definitions::unusable`] returns, such as a directory without
+    /// definitions.
     pub fn new(packages: &[PathBuf]) -> Result<Self, DefinitionError> {
         let mut known = Catalog::new();
         for (name, text) in DEFINITIONS.iter().chain(&DETECTIONS).chain(&DIAGNOSTICS) {

@@ -41,7 +41,7 @@ pub enum ConvertError {
     /// The image has sizes or an encoding that Driveline does not have.
     #[error("{0}")]
     Image(#[from] ImageError),
-    /// The cloud has sizes that do not fit.
+    /// The cloud has fields or sizes that do not fit.
     #[error("{0}")]
     Cloud(#[from] CloudError),
     /// The name of a point's field does not fit.

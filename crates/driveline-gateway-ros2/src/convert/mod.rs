@@ -4,6 +4,7 @@
 //!
 //! In both directions pixels, points and radar returns are copied once, to their destination. A
 //! value that does not fit is an error with a name under which it is counted; nothing is cut.
+//! Towards ROS 2, values for which the ROS 2 message has no field are omitted.
 
 mod cloud;
 mod compressed_image;

@@ -167,7 +167,8 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
     let depth = if history == c::dds_history_kind_DDS_HISTORY_KEEP_ALL {
         Some(u32::MAX)
     } else {
-        // 1 is DDS's default, which CycloneDDS uses if a writer does not announce its own.
+        // 1 is DDS's default, which CycloneDDS uses if a writer does not announce its own. So a
+        // depth of 1 counts as not announced.
         u32::try_from(depth).ok().filter(|depth| *depth > 1)
     };
     Some(Endpoint { handle, gid: endpoint.key.v, topic, type_name, qos, depth, user_data })

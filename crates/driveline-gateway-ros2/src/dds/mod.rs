@@ -30,13 +30,13 @@ use std::time::Duration;
 use thiserror::Error;
 use unacknowledged::Unacknowledged;
 
-/// Call that CycloneDDS refused.
+/// Call that CycloneDDS refused, or that was not made.
 #[derive(Debug, Error)]
 #[error("CycloneDDS cannot {action}: {reason}")]
 pub struct DdsError {
     /// Attempted action.
     pub action: &'static str,
-    /// Error text of CycloneDDS.
+    /// Error text of CycloneDDS, or the reason why CycloneDDS was not called.
     pub reason: String,
 }
 
@@ -327,8 +327,8 @@ impl Writer {
     /// 4. A keep-all writer waits for reliable readers, a keep-last writer never waits.
     ///
     /// Returns the number of samples replaced since the last call although a reliable reader had
-    /// not acknowledged them in time. The number is 0 where it cannot be known: if samples are kept
-    /// for late joiners.
+    /// not acknowledged them in time. The number is always 0 for a best-effort writer, for a
+    /// keep-all writer, and for a writer that keeps samples for late joiners.
     pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<u64> {
         let mut unacknowledged =
             self.unacknowledged.as_ref().map(|u| u.lock().unwrap_or_else(PoisonError::into_inner));

@@ -13,8 +13,7 @@ use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Maximum number of ROS 2 subscriptions whose publishers are notified; the gateway alone reports
-/// the others.
+/// Maximum number of [`Pair`]s whose publishers are notified; the gateway alone reports the others.
 const MAX_ASKED: usize = 64;
 
 /// A ROS 2 subscription, and a class of publishers on this host.

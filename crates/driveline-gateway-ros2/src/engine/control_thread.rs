@@ -508,7 +508,7 @@ impl ControlThread {
         }
     }
 
-    /// Logs readers that do not match, or that get less than they request.
+    /// Logs readers that do not match, and remarks on readers that match.
     fn compare(&mut self, writings: &[Writing]) {
         if self.reported.len() >= MAX_ENDPOINTS {
             let (writers, readers): (HashSet<Gid>, HashSet<Gid>) = (

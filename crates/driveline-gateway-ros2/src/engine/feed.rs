@@ -91,7 +91,7 @@ pub(super) trait Feed: Send + Sync {
     /// Takes at most one sample of each reader. `false`: there was none.
     fn take(&self, each: &mut dyn FnMut(&Came<'_>)) -> Result<bool, String>;
 
-    /// Returns the number of samples that did not arrive, by reason.
+    /// Returns the number of samples that [`take`](Self::take) does not get, by reason.
     fn losses(&self) -> [(&'static str, u64); 2];
 
     /// Waits until a sample arrives or another thread wakes it, at most for this time.

@@ -19,7 +19,7 @@ fn report(control: &Control) -> Report {
 }
 
 /// A running gateway. Dropping it ends it and removes its publishers from this host. A process can
-/// have one for each DDS domain, and any number without DDS.
+/// have one for each DDS domain, and any number without DDS, each with its own `domain_dir`.
 pub struct Gateway {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,

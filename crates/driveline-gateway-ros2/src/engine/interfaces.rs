@@ -15,7 +15,8 @@ struct Bound {
     name: String,
     /// Its number in the kernel; `None`: it did not exist.
     index: Option<u32>,
-    /// CycloneDDS uses the first address of an interface, and announces it. `None`: not used.
+    /// CycloneDDS uses the first address of an interface, and announces it. `None`: there was no
+    /// address, or it is not used.
     address: Option<Ipv4Addr>,
     /// True if the interface needs an IPv4 address.
     by_address: bool,

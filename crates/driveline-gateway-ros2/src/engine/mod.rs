@@ -8,10 +8,12 @@
 //! thread. Each service has a thread (its executor). Over DDS, each server or client that the
 //! gateway has for a service has a thread, and a client has a second one for requests. With
 //! rmw_zenoh, requests and responses arrive on Zenoh's threads. While a dropped part of a service
-//! ends, it has a thread of its own.
+//! ends, it has a thread of its own. Further threads send reports, find the topics of patterns
+//! (`local_topics`), and receive a simulation's clock for each profile (`sim_time`). CycloneDDS and
+//! Zenoh have their own threads in addition.
 //!
 //! DDS and rmw_zenoh implement the traits of `transport`, `feed`, `ros_writer` and
-//! `service`. Only `transports` names both.
+//! `service`. Only `transports` chooses between them.
 
 mod asking;
 mod backlog;

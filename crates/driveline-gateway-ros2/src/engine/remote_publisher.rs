@@ -48,8 +48,8 @@ impl Dropped {
     }
 }
 
-/// See the module. Fields outside of its lock do not change, so that other threads can read them
-/// while a sample waits for readers.
+/// See the module. Fields outside of its locks do not change, except that `across` can be set once.
+/// So other threads can read them while a sample waits for readers.
 pub(super) struct RemotePublisher {
     pub(super) node: NodeName,
     pub(super) crossing: Crossing,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Longest pause between checks without an event.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// Time without a clock message after which this is logged.
+/// Time after the start without any clock message, after which this is logged.
 const MISSED_AFTER: Duration = Duration::from_secs(5);
 
 /// Receiver on one profile. Dropping it ends it.

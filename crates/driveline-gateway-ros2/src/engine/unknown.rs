@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writers whose samples have arrived, but that discovery has not reported.
+//! Writers whose samples have arrived, but that discovery has not reported, and refused writers
+//! that have gone.
 
 use super::endpoint::Handle;
 use std::collections::{HashSet, VecDeque};
@@ -38,7 +39,7 @@ impl Unknown {
         }
     }
 
-    /// Removes a writer that discovery has reported, or that has gone.
+    /// Removes a writer that discovery has reported.
     pub(super) fn remove(&mut self, writer: Handle) {
         if self.writers.remove(&writer) {
             self.order.retain(|w| *w != writer);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attachment of each sample.
+//! Attachment of each sample, request and response.
 
 use crate::discovery_info::Gid;
 use thiserror::Error;
 
-/// Number, time and publisher of a sample.
+/// Number, time and publisher of a sample. A request and its response have the number of the call
+/// and the id of the client instead of number and publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// Number of the sample among those of its publisher, from 1.
@@ -23,7 +24,7 @@ pub struct AttachmentError(&'static str);
 impl Attachment {
     /// Length in bytes.
     pub const LEN: usize = 33;
-    /// Length of the gid; the byte stands before it.
+    /// Length of the gid, as a byte before it.
     const GID_LEN: u8 = 16;
 
     /// Encodes the attachment.

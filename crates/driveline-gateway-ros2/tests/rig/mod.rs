@@ -77,7 +77,7 @@ pub(crate) enum Vendor {
 fn from_environment(variable: &str, what: &str) -> PathBuf {
     let named = std::env::var_os(variable).map(PathBuf::from);
     named.unwrap_or_else(|| {
-        panic!("{variable} names no {what}; `make test-gateways ONLY=ros2-vendors` sees to it")
+        panic!("{variable} names no {what}; `make measure ONLY=ros2-vendors` sees to it")
     })
 }
 

@@ -38,7 +38,7 @@ struct Reader {
 pub(in crate::engine) struct DdsFeed {
     readers: Readers<Arc<Reader>>,
     waiting: dds::Waiting,
-    /// Number of samples of each reader.
+    /// Maximum number of waiting samples of each reader.
     kept: u32,
     release: Release,
     same_clock: bool,
@@ -50,7 +50,7 @@ fn text(e: dds::DdsError) -> String {
 }
 
 impl DdsFeed {
-    /// Makes a feed without readers. `kept`: number of samples of each reader.
+    /// Makes a feed without readers. `kept`: maximum number of waiting samples of each reader.
     pub(in crate::engine) fn new(
         participant: &Arc<dds::Participant>,
         release: Release,

@@ -77,8 +77,8 @@ pub(in crate::engine) struct DdsGraph {
 }
 
 impl DdsGraph {
-    /// Opens the graph. `session`: the gateway's Zenoh id, if it uses Zenoh. `kept`: number of
-    /// unread announcements.
+    /// Opens the graph. `session`: the gateway's Zenoh id, if it uses Zenoh. `kept`: maximum number
+    /// of unread announcements.
     pub(in crate::engine) fn open(
         dds: &dds::Participant,
         waiting: &dds::Waiting,

@@ -31,8 +31,8 @@ pub(in crate::engine) struct DdsTransport {
 }
 
 impl DdsTransport {
-    /// Joins the DDS domain. Returns the wait for its discovery as well. `longest`: maximum
-    /// payload, in bytes.
+    /// Joins the DDS domain. Also returns the object on which a thread waits for discovery.
+    /// `longest`: maximum payload, in bytes.
     pub(in crate::engine) fn open(
         spec: &Ros2Spec,
         longest: u64,

@@ -56,7 +56,8 @@ pub(super) struct DrivelineServer {
     ends: BTreeMap<Profile, Retry<Box<dyn Offered>>>,
     /// Node of the server, while the service is offered.
     server: Option<String>,
-    /// Reasons why it is not offered with some or all profiles.
+    /// Reasons why it is not offered with some or all profiles, and the remark that nodes in ROS 2
+    /// offer it as well.
     problems: Vec<Problem>,
     /// ROS 2 nodes that offer the same service.
     pub(super) others: Vec<String>,

@@ -63,7 +63,8 @@ pub(in crate::engine) struct ServiceEndpoint {
     pub(in crate::engine) profile: Profile,
     /// Id of its end within its profile.
     pub(in crate::engine) handle: Handle,
-    /// Over DDS, id of the reader of requests (server) or of the writer of requests (client).
+    /// Over DDS, id of the reader of requests (server) or of the writer of requests (client). Over
+    /// Zenoh, id computed from its token.
     pub(in crate::engine) gid: Gid,
     pub(in crate::engine) role: Role,
     pub(in crate::engine) service: ServiceName,
@@ -179,7 +180,8 @@ pub(in crate::engine) struct OwnEnds {
     pub(in crate::engine) writers: Vec<Gid>,
 }
 
-/// Receives requests of ROS 2 clients. Called on the end's thread; does not block.
+/// Receives requests of ROS 2 clients. Called on the end's thread, over Zenoh on a thread of Zenoh.
+/// Waits for nothing but a link: a request or a refusal may be sent at once.
 pub(in crate::engine) trait Requests: Send + Sync {
     /// Handles a request. `reply` is used once, now or later, from any thread. If it is dropped,
     /// the client gets no response.
@@ -250,7 +252,8 @@ pub(in crate::engine) trait Reply: Send {
     fn refuse(self: Box<Self>, text: &str);
 }
 
-/// Receives responses of a ROS 2 server. Called on the end's thread; does not block.
+/// Receives responses of a ROS 2 server. Called on a thread of the end, over Zenoh on a thread of
+/// Zenoh. Waits for nothing but a link: a response is passed on at once.
 pub(in crate::engine) trait Answers: Send + Sync {
     /// Handles a response to a call. Unknown numbers are counted.
     fn answered(&self, call: i64, response: Cdr<'_>);

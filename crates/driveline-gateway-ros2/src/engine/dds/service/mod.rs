@@ -43,9 +43,10 @@ const TURN: usize = 64;
 const KEPT_BYTES: usize = 64 << 20;
 /// Minimum number of samples that may wait, whatever their size.
 const KEPT_AT_LEAST: usize = 16;
-/// Maximum number of samples that may wait for the thread of an end. [`UNACKNOWLEDGED`] is the
-/// maximum for acknowledgement, unless more calls may be in flight.
+/// Maximum number of samples that may wait for the thread of an end.
 const KEPT: usize = 1024;
+/// Maximum number of samples that may wait for acknowledgement. [`KEPT_BYTES`] can lower it, but
+/// not below the number of calls that may be in flight.
 const UNACKNOWLEDGED: usize = 64;
 
 fn text(e: impl ToString) -> String {
@@ -193,7 +194,7 @@ impl Wire {
     }
 
     /// Receives until it is stopped or cannot continue. Calls `matched` at each change of matches
-    /// and between turns, and `take` for each sample.
+    /// and between turns, `take` for each sample, and `trouble` if reading fails.
     fn run(
         &self,
         mut matched: impl FnMut(),
