@@ -390,8 +390,8 @@ pub struct CarriedTopic {
     /// each local publisher. `None`: the gateway's limit of routes.
     #[serde(default)]
     pub hosts: Option<u32>,
-    /// QoS with which local publishers are read. A publisher that offers less is carried with its
-    /// offer.
+    /// QoS of the topic. Local publishers are read with its depth and lifespan, and with the
+    /// reliability and durability that the receiving host requests.
     #[serde(default, deserialize_with = "written_qos")]
     pub qos: Qos,
     /// Maximum rate of samples to a host, in Hz; of best-effort volatile samples, the newest ones

@@ -41,7 +41,7 @@ impl StatusSocket {
     /// socket's thread; requests that arrive together get the result of one call.
     ///
     /// # Errors
-    /// The directory does not permit the socket.
+    /// The directory does not permit the socket, or no thread can be started.
     pub fn new(
         domain_dir: &Path,
         kind: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counters of the samples of one topic in one direction.
+//! Counters of the samples of one topic in one direction, or of the calls of one service.
 
 use super::lock;
 use super::ros_writer::Written;
@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counters, written by the topic's thread and read by any thread.
+/// Counters. A topic's thread writes those of the topic, any thread those of a service. Any thread
+/// reads them.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     carried: AtomicU64,

@@ -20,7 +20,7 @@ pub enum GatewayError {
         /// Remedy.
         help: String,
     },
-    /// A definition of a type is missing or has a mistake.
+    /// A directory under `types` cannot be used, for example because it has no definitions.
     #[error("ros2.types: {0}")]
     Types(#[from] driveline_rosidl::DefinitionError),
     /// Joining DDS is not possible.
