@@ -24,12 +24,12 @@ use driveline_graph::model::{Access, EVERY, RATE_HZ, written_qos};
 pub const PORT: u16 = 7450;
 /// Name of the gateway's process in a run; no module has this name.
 pub const PROCESS: &str = driveline_runtime::launch::GATEWAY_PROCESS;
-/// Numbers of Zenoh's receiving and sending threads. By default, Zenoh has two and one. It lets
+/// Numbers of Zenoh's receiving and sending threads. Zenoh's defaults are two and one. Zenoh lets
 /// `close` of a TCP connection wait up to 10 s for acknowledgements of a lost host, on a receiving
-/// thread: with two lost connections and two such threads, no message was received from any host. A
-/// sending thread waits for threads that wait for space in an ending connection: with only one, no
-/// message was sent to any host meanwhile (`docs/protocols/network-faults.md`). There is no other
-/// setting for this.
+/// thread: after two lost connections, both receiving threads waited, and no message was received
+/// from any host. The sending thread waits for threads that wait for space in an ending connection:
+/// meanwhile no message was sent to any host (`docs/protocols/network-faults.md`). There is no
+/// other setting for these numbers.
 pub const ZENOH_THREADS: (&str, &str) =
     ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
 

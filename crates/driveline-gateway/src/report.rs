@@ -157,7 +157,8 @@ pub struct Ros2TopicReport {
     pub across: u64,
     /// Samples written towards ROS 2 that newer ones replaced, because the writer keeps a limited
     /// number: a reliable DDS subscription had not acknowledged them in time, or a link had no
-    /// space for them yet. A subscription that had not received one does not receive it any more.
+    /// space for them yet. A subscription that has not received such a sample does not receive it
+    /// any more.
     pub replaced: u64,
     /// Dropped samples, by reason. A sample that only one of two ways accepted is in `carried` or
     /// `across`, and counted here as well.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Last sequence numbers of departed publishers. If a publisher returns, counting continues there.
+//! Last sequence numbers of departed publishers. If a publisher returns, its lost samples are
+//! counted from this number on.
 
 use super::endpoint::Handle;
 use std::collections::{HashMap, VecDeque};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Queue of tokens of other sessions, for the control thread.
+//! Queue of changes that the liveliness tokens of other sessions report, for the control thread.
 
 use super::lock;
 use crate::discovery_info::Gid;
