@@ -58,7 +58,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Names of the skipped definitions, without the reason.
+    /// Describes the skipped definitions, without the reason.
     #[must_use]
     pub fn what(&self) -> String {
         match self.types.as_slice() {
