@@ -13,10 +13,10 @@ use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, wall_offset
 pub struct Arrivals {
     /// Number of the newest sample, as counted by its publisher; 0 before the first.
     newest: u64,
-    /// Number of samples written before the first one that was sent to this host.
+    /// Number of samples written before the first one that this host should have received.
     before: u64,
-    /// Number of missing samples from the first that was sent to this host to the newest: they have
-    /// not arrived, or could not be published here.
+    /// Number of missing samples from the first that this host should have received to the newest:
+    /// they have not arrived, or could not be published here.
     lost: u64,
     duplicates: u64,
 }
@@ -84,15 +84,16 @@ impl Arrivals {
         self.lost = self.lost.saturating_add(1);
     }
 
-    /// Number of samples that arrived more than once, or after a later one.
+    /// Number of arrivals of samples that had arrived before, or that came after a later sample.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 }
 
-/// Returns the minimum age of a sample in nanoseconds: its age less the error of the clocks; 0 if
-/// the sample may be from the future.
+/// Returns the least time since the publication of a sample, in nanoseconds: the time by the
+/// estimated offset of the clocks, less the error of this offset; 0 if the sample may be from the
+/// future.
 #[must_use]
 pub fn least_age_ns(head: &SampleHead, offset: Offset, now: MonotonicNs) -> u64 {
     let age = now.signed_since(offset.to_local(head.header.publish_time));

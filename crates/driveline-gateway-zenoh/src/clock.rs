@@ -7,14 +7,15 @@
 use driveline_types::MonotonicNs;
 use std::time::Duration;
 
-/// Interval between requests for the time of another host. After a step of a clock, offsets are
-/// wrong until the next answer, so for about this interval.
+/// Interval between requests for the time of a host that sends a topic received here. After a step
+/// of a clock, offsets are wrong until the next answer, so for about this interval at most.
 pub const ASK_EVERY: Duration = Duration::from_millis(500);
 /// Maximum assumed drift between two clocks: 100 ns per millisecond. Crystals stay below 50 ppm
 /// each.
 const DRIFT_PER_MILLION: i128 = 100;
 
-/// One exchange with another host.
+/// One exchange with another host: a request for the time and its answer, or a sample (in the place
+/// of the request) and its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// Time of the request, on this host's clock.
@@ -72,8 +73,8 @@ pub struct ClockEstimate {
 }
 
 impl ClockEstimate {
-    /// Adds an exchange. Returns false if it is impossible (an answer before its request) and was
-    /// only counted.
+    /// Adds an exchange. Returns false if it is impossible and was only counted: an answer precedes
+    /// its request, or the other host claims more time than the whole exchange took.
     pub fn exchange(&mut self, e: &Exchange) -> bool {
         if e.returned < e.sent || e.answered < e.received {
             self.nonsense += 1;
@@ -101,7 +102,7 @@ impl ClockEstimate {
         self.interval = Some(if low <= high {
             Interval { at: now, low, high }
         } else {
-            // The ranges contradict each other: a clock was set.
+            // The ranges contradict each other: a clock has stepped.
             self.steps += 1;
             new
         });

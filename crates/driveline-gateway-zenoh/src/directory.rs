@@ -4,7 +4,7 @@
 //! the time are arguments; requests to send are results.
 //!
 //! Announcements and answers may arrive late, twice, in any order, or not at all. In the end, each
-//! living publisher has a remote publisher, and no other publisher has one.
+//! living publisher that is not refused has a remote publisher, and no other publisher has one.
 
 mod places;
 
@@ -20,20 +20,24 @@ use std::time::Duration;
 
 /// Maximum number of hosts that are heard.
 pub const MAX_HOSTS: usize = 64;
-/// Shortest pause before a list is requested again after an answer.
+/// Shortest time from a request for a list to the next one, if the first one was answered. It grows
+/// if the answers lack announced changes.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// First pause before a list is requested again without an answer. It grows.
 const UNANSWERED: Duration = Duration::from_millis(500);
+/// Upper limit of all pauses that grow.
 const LONGEST: Duration = Duration::from_secs(60);
 /// First pause before a list with refused entries is requested again; it doubles.
 const REFUSED: Duration = Duration::from_secs(5);
 /// Maximum number of remembered topics of a host that are not received here.
 const MAX_OTHERS: usize = 256;
 /// Limits of the search for misspelt topic names: number of topics of other hosts, and number of
-/// topics of this host that no host sends. Names longer than `LONGEST_COMPARED` are not compared.
+/// topics received here that no other host sends. Names longer than `LONGEST_COMPARED` are not
+/// compared.
 const MAX_COMPARED: [usize; 2] = [1_024, 64];
 const LONGEST_COMPARED: usize = 64;
-/// Shortest pause between list requests that samples of an unknown publisher cause.
+/// Shortest time from a request for a list to another one that a sample of an unknown publisher
+/// causes.
 const UNKNOWN: Duration = Duration::from_secs(1);
 /// State of a publisher on another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +48,8 @@ pub enum Fate {
     Ended {
         /// Number of samples that it has written in all.
         last: u64,
-        /// First sample that was sent to this host. `None`: the publisher's gateway does not know
-        /// it.
+        /// Number of the first sample that its gateway had to send to this host, at most `last` +
+        /// 1. `None`: the gateway does not know the number.
         first: Option<u64>,
     },
     /// The number of its samples is unknown.
@@ -94,7 +98,8 @@ pub struct Host {
     pub outages: u64,
     /// Total duration of these outages.
     pub outage: Duration,
-    /// Time of the newest answered time request since it arrived. It was reachable then.
+    /// Time of the newest request for the time that it has answered since it arrived. It was
+    /// reachable then.
     answered: Option<MonotonicNs>,
     /// It was present at some time.
     met: bool,
@@ -110,7 +115,7 @@ pub struct Host {
     next: Option<MonotonicNs>,
 }
 
-/// Known publishers of a topic on a host.
+/// State of the list of a host's publishers of one topic.
 #[derive(Default)]
 struct Listing {
     /// The host sends the topic.
@@ -121,7 +126,7 @@ struct Listing {
     asked: Option<(MonotonicNs, u64)>,
     /// The last request has no answer yet.
     waiting: bool,
-    /// Number of consecutive requests without a usable answer.
+    /// Number of consecutive requests without a usable answer that has all announced changes.
     unanswered: u32,
     /// Change number of the newest list.
     applied: Option<u64>,
@@ -131,7 +136,7 @@ struct Listing {
     stale: bool,
     /// Listed publishers without a remote publisher, with the reason.
     refused: BTreeMap<EndpointId, String>,
-    /// Number of consecutive lists with such entries.
+    /// Number of consecutive lists with refused publishers.
     refusals: u32,
     /// Reason why the list itself was unusable.
     unusable: Option<String>,
@@ -140,8 +145,8 @@ struct Listing {
 impl Host {
     /// Returns the time since which the host is present or gone. Zenoh reports a silent host only
     /// after its lease. If this process was stopped, Zenoh reports departures and arrivals
-    /// together. So a departed host counts as gone since its last answer, or, if it never answered,
-    /// since the report.
+    /// together. So a departed host counts as gone since the last request for the time that it
+    /// answered, or, if it never answered, since the report.
     pub fn since(&self) -> MonotonicNs {
         if self.alive { self.changed } else { self.answered.unwrap_or(self.changed) }
     }
@@ -175,11 +180,11 @@ pub struct Question {
     pub host: HostId,
     /// Topic of the list.
     pub topic: TopicName,
-    /// Number of the request; the answer carries it.
+    /// Number of the request. The answer is passed on together with it.
     pub number: u64,
 }
 
-/// A topic that is not received, and the reason.
+/// A topic of which nothing is received from a host, or not every publisher, and a reason.
 pub struct NotReceived<'a> {
     /// Sending host.
     pub host: &'a HostId,
@@ -231,7 +236,7 @@ impl<I> Directory<I> {
         &self.publishers
     }
 
-    /// Returns a host, and adds it if it has not announced itself yet.
+    /// Returns a host, and adds it if it is not known yet.
     ///
     /// # Errors
     /// There are too many hosts.
@@ -323,19 +328,19 @@ impl<I> Directory<I> {
         Ok(())
     }
 
-    /// Returns true if a present host sends it.
+    /// Returns true if a present host sends this topic, and it is received here.
     pub fn is_sent(&self, topic: &TopicName) -> bool {
         self.hosts.values().any(|h| h.alive && h.listings.get(topic).is_some_and(|l| l.announced))
     }
 
-    /// Returns true if a present host sends it and it is not received here.
+    /// Returns true if a present host sends this topic, and it is not received here.
     pub fn is_sent_elsewhere(&self, topic: &TopicName) -> bool {
         self.hosts.values().any(|h| h.alive && h.others.contains(topic))
     }
 
-    /// Returns the topics of this host that no host sends, each with a topic of a similar name that
-    /// a host sends and that is not in `carried`: one of the two names may be misspelt. The time
-    /// grows with the product of both numbers of topics, and is bounded.
+    /// Returns the topics received here that no other host sends, each with a topic of a similar
+    /// name that a host sends and that is not in `carried`: one of the two names may be misspelt.
+    /// The time grows with the product of both numbers of topics, and is bounded.
     pub fn similar(&self, carried: &BTreeSet<TopicName>) -> BTreeMap<TopicName, TopicName> {
         let short = |t: &&TopicName| t.as_str().len() <= LONGEST_COMPARED;
         let others = self
@@ -558,7 +563,8 @@ impl<I> Directory<I> {
             .collect()
     }
 
-    /// Returns the topics that are not received, with the reason.
+    /// Returns the topics that are not received, or not from every listed publisher, each with a
+    /// reason. A topic of a host may appear several times.
     pub fn not_received(&self) -> Vec<NotReceived<'_>> {
         let mut all = Vec::new();
         for (host, state) in self.hosts.iter().filter(|(_, h)| h.alive) {
@@ -591,8 +597,9 @@ fn pause(first: Duration, times: u32) -> Duration {
 }
 
 /// Returns true if one name may be a misspelling of the other. They may differ in capitals, or in
-/// one place where up to two letters were added, removed or changed. Names that differ only in
-/// digits do not count, because several sensors often do.
+/// one place where up to two letters were added, removed or changed, if at least three other
+/// letters agree. Names that differ only in digits do not count, because names of several sensors
+/// often do.
 fn nearly_same(a: &str, b: &str) -> bool {
     if a.eq_ignore_ascii_case(b) {
         return true;

@@ -36,7 +36,7 @@ pub enum Standing {
     Host,
     /// A former host that has restarted: another start of the same host exists.
     Replaced,
-    /// A gateway that never announced itself in this domain.
+    /// A gateway that never announced itself in this domain, or that was forgotten since.
     Stranger,
 }
 
@@ -125,7 +125,7 @@ impl Neighbours {
         self.forget_longest(|n| n.awaited);
     }
 
-    /// Forgets the oldest neighbour if there are too many in one state.
+    /// Forgets the neighbour that was lost first if there are too many in one state.
     fn forget_longest(&mut self, since: impl Fn(&Neighbour) -> Option<MonotonicNs>) {
         let all = || self.all.iter().filter_map(|(start, n)| Some((since(n)?, *start)));
         if all().count() > MAX_LOST

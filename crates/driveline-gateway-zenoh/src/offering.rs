@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers of one topic that a host offers to others, and for each ended one the number of its
-//! last sample, its *last number*: `docs/protocols/network.md`, sections 3 and 8. No thread, no
+//! last sample, its *last number*: `docs/protocols/network.md`, sections 3, 4 and 8. No thread, no
 //! network, no clock: events and the time are arguments.
 
 use crate::wire::{
@@ -10,8 +10,9 @@ use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Time for which a departed publisher stays in the list, so that its last samples can be fetched.
-/// After that, it stays while some of its samples are in flight.
+/// Time for which a departed publisher stays in the list, so that routes can read its last samples.
+/// After that, it stays while some of its samples are unread or in flight, at most for
+/// [`LINGERS_LONGEST`] in all.
 const LINGERS: Duration = Duration::from_millis(300);
 const LINGERS_LONGEST: Duration = Duration::from_secs(10);
 /// Time for which the last number of a publisher is announced. A host that has lost the connection
@@ -24,7 +25,7 @@ pub struct Offering {
     publishers: BTreeMap<EndpointId, Offered>,
     /// Publishers that are not announced because the list is full, with the reason.
     left_out: BTreeMap<EndpointId, String>,
-    /// Ended publishers, newest last.
+    /// Ended publishers, newest last: time at which each left the list, id, and last number.
     ended: VecDeque<(MonotonicNs, EndpointId, Option<u64>)>,
 }
 
@@ -32,7 +33,8 @@ pub struct Offering {
 struct Offered {
     offer: Offer,
     gone_since: Option<MonotonicNs>,
-    /// Number of its last sample, after its end. `None` if the event of its end was lost.
+    /// Number of its last sample, after its end. `None` before, or if the event of its end was
+    /// lost.
     last: Option<u64>,
 }
 
@@ -87,8 +89,8 @@ impl Offering {
         self.publishers.contains_key(&id) || self.ended.iter().any(|(_, ended, _)| *ended == id)
     }
 
-    /// Compares the list with the present publishers, and with departed ones whose last samples are
-    /// still on routes.
+    /// Updates the list to the present publishers. Departed ones stay for a time. `owed`: true for
+    /// a publisher with samples that routes have not read, or that are in flight.
     pub fn compare(
         &mut self,
         there: Vec<(EndpointId, Offer)>,

@@ -24,13 +24,13 @@ pub const ATTEMPT_EVERY: Duration = Duration::from_millis(125);
 const YIELDS_FOR: Duration = Duration::from_secs(20);
 /// A host is logged as not reached if it is reported, and attempts fail, for this long.
 const LOGGED_AFTER: Duration = Duration::from_secs(10);
-/// Maximum number of hosts logged as not reached: there are no more in a domain.
+/// Maximum number of remembered hosts that are reported and not reached: a domain has no more.
 const MAX_UNREACHED: usize = 64;
 /// Maximum number of log lines within `LOGGED_EVERY`. Further hosts are logged later, if they are
 /// still not reached.
 const MAX_LOGGED: usize = 8;
 const LOGGED_EVERY: Duration = Duration::from_secs(600);
-/// Number of tried addresses of one host in a log line.
+/// Maximum number of tried addresses of one host in a log line.
 const MAX_TRIED: usize = 4;
 
 /// One attempt to connect to a host.
@@ -136,7 +136,7 @@ impl PeerDiscovery {
         (due, next)
     }
 
-    /// Returns this host's answer to such a request.
+    /// Returns this host's answer if another host asks which hosts this one hears.
     #[must_use]
     pub fn answer(&self) -> KnownHosts {
         let hears = self.known.iter().filter(|(_, known)| !known.listens.is_empty());

@@ -37,7 +37,8 @@ pub enum Entry<T> {
         what: T,
         /// Outcome.
         outcome: Outcome,
-        /// Number of the sample that the outcome belongs to.
+        /// Number in the acknowledgement: that of this sample, or the number up to which all
+        /// samples have an outcome.
         number: u64,
     },
 }
@@ -89,8 +90,9 @@ impl<T> ReceiveWindow<T> {
         if let Some(outcome) = fate.filter(|outcome| place == 0 || *outcome == Outcome::NotYet) {
             return Entry::Reply { what, outcome, number };
         }
-        // A sample of any length is accepted while the queue has space: no route has more in
-        // flight. The sender repeats a rejected sample after its time-out.
+        // While the queue has space, the next sample may have any length, because a route with
+        // space in its window also sends a sample of any length. The sender repeats a rejected
+        // sample after its time-out.
         if self.queue.len() >= MAX_QUEUED || self.bytes >= MAX_WINDOW_BYTES {
             return Entry::Silent;
         }

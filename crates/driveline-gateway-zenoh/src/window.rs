@@ -21,19 +21,21 @@ const WINDOW_BYTES: [usize; 2] = [32 * 1024, 1 << 20];
 /// fewer bytes are in flight.
 pub const MAX_WINDOW_BYTES: usize = WINDOW_BYTES[1];
 /// Time-out of an acknowledgement, from the end of the hand-over of the sample to Zenoh. On a slow
-/// link, the hand-over takes as long as the transmission.
+/// link, the hand-over takes as long as the transmission. For a reliable sample, the time-out
+/// begins at the acknowledgement of the sample before it, if that is later.
 const ACK_WITHIN: Duration = Duration::from_secs(2);
 /// Addition to the time-out for each byte in flight.
 const ACK_WITHIN_PER_BYTE: Duration = Duration::from_micros(1);
 
-/// First pause before a sample is sent again that the receiver does not accept yet. It doubles.
+/// First pause before a sample is sent again that the receiver does not accept yet. The pause
+/// doubles.
 const NOT_YET_FIRST: Duration = Duration::from_millis(10);
 /// Maximum pause before a sample is sent again.
 const NOT_YET_LONGEST: Duration = Duration::from_secs(1);
 
 /// Time from the last hand-over or acknowledgement to the first nudge, a small message that follows
-/// the samples in flight. The time is never shorter than a round trip. The pauses between nudges
-/// double.
+/// the samples in flight. If 1.25 times the round trip is longer, that is the time. The pauses
+/// between nudges double.
 const NUDGE_FIRST: Duration = Duration::from_millis(4);
 /// Maximum number of nudges. Their pauses add up to at least a quarter of a second, in which TCP
 /// detects a loss by itself.
@@ -60,10 +62,11 @@ pub struct WindowCounters {
     pub in_flight: u64,
     /// Samples handed to Zenoh again.
     pub sent_again: u64,
-    /// Samples acknowledged as published at the receiver.
+    /// Samples acknowledged as published at the receiver, and samples that have arrived with an
+    /// unknown outcome, because only the acknowledgement of a later sample came.
     pub delivered: u64,
-    /// Samples that the receiver acknowledged as dropped, or for which it had no remote publisher
-    /// for too long.
+    /// Samples that the receiver acknowledged as dropped. Also samples without a remote publisher
+    /// there, if the route does not wait for one, or has waited for too long.
     pub refused: u64,
     /// Samples given up because no acknowledgement came.
     pub unacknowledged: u64,
@@ -130,7 +133,7 @@ struct Rewind {
 pub enum Overdue {
     /// Nothing is overdue.
     Nothing,
-    /// The sample was given up: take the next one.
+    /// At least one sample was given up: the next one may be taken.
     GivenUp,
     /// The sample must be sent again, under its number.
     Rewind {
@@ -237,7 +240,7 @@ impl Window {
         }
     }
 
-    /// Returns the time-out of acknowledgements of the samples in flight.
+    /// Returns the end of a time-out that begins now. Its length depends on the bytes in flight.
     fn patience(&self, now: MonotonicNs) -> MonotonicNs {
         now + ACK_WITHIN
             + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
@@ -286,7 +289,7 @@ impl Window {
             return self.acknowledged(ack, now);
         }
         if ack.sent < self.went_back {
-            // The sample was sent again since then.
+            // The answer belongs to an earlier transmission: the sample was sent again since.
             return false;
         }
         if self.flying.front().is_none_or(|f| f.number != ack.number) {

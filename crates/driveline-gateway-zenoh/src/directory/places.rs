@@ -76,8 +76,8 @@ impl<I> Publisher<I> {
         self.reported == Some(fate)
     }
 
-    /// Reports the final state to its remote publisher: its place goes to another publisher, or its
-    /// host did not come back.
+    /// Reports the final state to its remote publisher, which is then removed: the end that its
+    /// host has reported, or else `why`.
     fn ends(
         &mut self,
         why: Uncounted,
@@ -171,8 +171,9 @@ impl<I> Directory<I> {
         Ok(())
     }
 
-    /// Frees a place. Departed publishers give way: first those that their host no longer lists,
-    /// then those with the weakest QoS, then the oldest. Present publishers never give way.
+    /// Frees a place. A departed publisher gives way, present ones never do. Publishers that their
+    /// host no longer lists come before those whose host is gone. Among equals, a weaker QoS comes
+    /// before a stronger one, and then an earlier departure before a later one.
     fn make_room(
         &mut self,
         topic: &TopicName,
@@ -254,7 +255,9 @@ impl<I> Directory<I> {
             .filter(|(_, h)| h.alive)
             .map(|(id, _)| id.name().to_owned())
             .collect();
-        // A departed host stays listed until another start of it exists or its place is needed.
+        // A departed host stays listed until its place is needed. If another start of it is
+        // present, or it never announced itself, it stays only for a minute, or while it has
+        // publishers here.
         let kept = |id: &HostId, h: &Host| h.alive || (h.met && !there.contains(id.name()));
         self.hosts.retain(|id, h| {
             kept(id, h)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sends acknowledgements to one host: `docs/protocols/network.md`, section 5. A thread sends them,
-//! because it may wait for space and the receiving threads must not. Meanwhile, pending
-//! acknowledgements of one route are merged.
+//! Sends acknowledgements to one host, or to all hosts without remote publishers here:
+//! `docs/protocols/network.md`, section 5. A thread sends them, because it may wait for space and
+//! the receiving threads must not. Meanwhile, pending acknowledgements of one route are merged.
 
 use super::worker::{Mailbox, Worker};
 use crate::wire::{Ack, Outcome};

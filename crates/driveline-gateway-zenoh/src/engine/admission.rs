@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Hosts that exist but from which this gateway accepts nothing: hosts beyond the limit, which wait
-//! for a place, and hosts of other releases.
+//! for a place, and hosts that speak another version of the protocol.
 
 use crate::directory::MAX_HOSTS;
 use crate::wire::{HostId, VERSION};

@@ -83,8 +83,8 @@ impl<Q> Waiting<Q> {
         None
     }
 
-    /// Returns the oldest request of a host that is not being answered, with all equal requests of
-    /// that host.
+    /// Returns the next request: the oldest one of a host that is not being answered. If that host
+    /// has repeated the request, only the newest repetition is answered.
     fn next(&mut self, now: MonotonicNs) -> Option<Turn<Q>> {
         self.full &= !self.queue.is_empty();
         let at = self.queue.iter().position(|q| !self.answered.contains(&q.by))?;

@@ -95,7 +95,7 @@ impl Control {
         }
     }
 
-    /// Returns the report. If the control thread is busy, returns its last one.
+    /// Returns the report. If the control thread is busy, or there is none, returns the last one.
     pub(super) fn report(&self) -> Report {
         let is_there = lock(&self.present).is_some();
         if is_there {

@@ -34,7 +34,8 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
 
 /// Time without any other host after which this is logged. Hosts start together, and this one may
-/// be the first.
+/// be the first. Also the time from the arrival of a host until its topics are compared with those
+/// of this host.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
 /// Period at which named interfaces are checked.
@@ -65,12 +66,12 @@ pub(super) struct ControlThread {
     interfaces_at: Option<MonotonicNs>,
     /// Maximum number of simultaneous neighbours since the session was opened.
     most_neighbours: usize,
-    /// Time to compare the topics of a new host with the topics of this host that no host sends.
+    /// Time to compare the topics of a new host with the topics received here that no host sends.
     compare_at: Option<MonotonicNs>,
     /// Another host has arrived meanwhile.
     compare_again: bool,
-    /// Topics that no host has sent yet, with a similar name that a host sends. Each is logged
-    /// once.
+    /// Topics that no other host sent at the time of a comparison, each with a similar name that a
+    /// host sent then. Each is logged once.
     similar: BTreeMap<TopicName, TopicName>,
     topics: Vec<CarriedTopic>,
     _token: LivelinessToken,

@@ -30,8 +30,9 @@ use zenoh::query::ConsolidationMode;
 pub(super) const LIST_WITHIN: Duration = Duration::from_secs(5);
 /// Parameter of a list request that names the sender.
 pub(super) const ASKED_BY: &str = "by";
-/// Time for which Zenoh may still report the token of a departed gateway: one lease, which is 10 s
-/// with routers that use Zenoh's defaults.
+/// Time after which hosts with the same name are logged. It is longer than a lease (10 s with
+/// routers that use Zenoh's defaults), for which Zenoh may still report the token of a departed
+/// gateway.
 const NAMESAKES_AFTER: Duration = Duration::from_secs(15);
 
 /// Host, offer of its publishers, and topic.
@@ -166,7 +167,7 @@ impl Incoming {
         self.directory.is_sent_elsewhere(topic)
     }
 
-    /// Returns true if another host sends this topic.
+    /// Returns true if another host sends this topic and it is received here.
     pub(super) fn is_sent(&self, topic: &TopicName) -> bool {
         self.directory.is_sent(topic)
     }

@@ -64,8 +64,8 @@ pub(super) fn scouting_addresses(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
     seen.map(addresses).unwrap_or_default()
 }
 
-/// Returns the reason why Zenoh cannot be used any more in this process: a named interface has
-/// other addresses now than Zenoh has read.
+/// Returns the reason why Zenoh cannot be used any more in this process: a named interface has lost
+/// all addresses that Zenoh has read, and has new ones.
 pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     let seen = SEEN.get()?;
     let there = interfaces();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gateway itself: local publishers to other hosts, publishers of other hosts to local
-//! subscriptions.
+//! The gateway itself. It carries samples of local publishers to other hosts, and samples of
+//! publishers of other hosts to local subscriptions.
 //!
 //! One thread, the *control thread*, decides which tokens, offers, routes and remote publishers
-//! exist. The host transport and Zenoh's callbacks wake it; otherwise it sleeps. Samples do not
-//! pass through it. Each route has a thread. Arrived best-effort samples are published on Zenoh's
-//! threads, reliable ones on a thread for each host, offer and topic. Each host with remote
-//! publishers here has a thread for acknowledgements, and a few threads send lists of publishers.
+//! exist. It sleeps until the host transport or a callback of Zenoh wakes it, or until the time of
+//! its next check. Samples do not pass through it. Each route has a thread. Arrived best-effort
+//! samples are published on Zenoh's threads, reliable ones on a thread for each host, offer and
+//! topic. Each host with remote publishers here has a thread for acknowledgements, and all other
+//! hosts share one. A few threads send lists of publishers.
 
 mod acknowledgements;
 mod admission;
@@ -49,8 +50,8 @@ use std::time::Duration;
 /// Commit of the source code.
 const COMMIT: &str = env!("DRIVELINE_COMMIT");
 
-/// Pause before a failed start is retried. What it listens on may not exist yet, or may still be in
-/// use.
+/// Pause before a failed start is retried. The address or interface to listen on may not exist yet,
+/// or the address may still be in use.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Report of the gateway, with its version and commit.
@@ -120,8 +121,8 @@ impl Gateway {
     }
 
     /// Returns the reason why this process cannot use the network any more: a named interface has
-    /// other addresses now than Zenoh has read. The gateway continues, but other hosts do not find
-    /// it on that interface. The gateway's program then ends with this reason.
+    /// lost all addresses that Zenoh has read, and has new ones. The gateway continues, but other
+    /// hosts do not find it on that interface. The gateway's program then ends with this reason.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.control.failure()

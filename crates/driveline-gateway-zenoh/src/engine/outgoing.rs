@@ -53,9 +53,9 @@ struct SentTopic {
 }
 
 impl SentTopic {
-    /// Compares the list with the present publishers, and with departed ones whose last samples are
-    /// still on routes. Events only trigger the comparison, because some may have been dropped.
-    /// Returns true if the list has changed.
+    /// Updates the list to the present publishers, with departed ones whose last samples are still
+    /// on routes. Events only trigger this comparison, because some may have been dropped. Returns
+    /// true if the list has changed.
     fn compare(&mut self, common: &GatewayState, owed: impl Fn(EndpointId) -> bool) -> bool {
         let offer = |MatchedPublisher { publisher, node, schema, qos, max_payload }| {
             Some((publisher, Offer { node, schema: schema?, qos, max_payload }))
@@ -89,7 +89,7 @@ struct Failed {
     clock: Arc<Mutex<ClockEstimate>>,
     reason: String,
     at: MonotonicNs,
-    /// `None`: it waits until the thread of another route has ended.
+    /// `None`: it is also tried as soon as the thread of another route has ended.
     pause: Option<Duration>,
 }
 

@@ -16,7 +16,8 @@ use zenoh::sample::SampleKind;
 /// tokens, so the host of a connection is known.
 const MARK: &str = "d1";
 
-/// Maximum number of concurrent attempts to hosts that others report: half of all attempts.
+/// An attempt to a host that others report begins only while fewer attempts than this are in
+/// progress: half of the maximum.
 const MAX_MEETING: usize = 32;
 
 /// Returns the identity of the session of a gateway.

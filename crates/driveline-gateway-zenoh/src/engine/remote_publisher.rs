@@ -34,12 +34,13 @@ const MAX_HISTORY_BYTES: u64 = 1 << 30;
 /// stay until then, even if the publisher has departed meanwhile.
 const LONGEST_WAIT_MS: u32 = 60_000;
 
-/// Shortest pause between reports of unknown publishers to the control thread: one request for a
-/// list covers all.
+/// Shortest pause between reports of unknown publishers to the control thread. One request for a
+/// list covers all publishers of a topic on a host. Publishers that are not in this list are
+/// reported with later samples.
 const REPORT_AGAIN: Duration = Duration::from_millis(20);
 
-/// Maximum number of hosts for which dropped acknowledgements are remembered. For further hosts
-/// they are remembered only while the host has remote publishers.
+/// Maximum number of hosts for which the number of dropped acknowledgements is remembered. Before a
+/// further one, the numbers of all hosts without remote publishers here are forgotten.
 const MAX_WAYS_BACK: usize = 128;
 
 /// Local publisher of samples of a publisher on another host.
@@ -345,8 +346,10 @@ pub(super) struct Receiving {
     inbox: Arc<Inbox>,
     /// Time of the last report.
     reported_at: AtomicU64,
-    /// Number of samples without a remote publisher.
+    /// Number of samples without a receiver: no remote publisher takes them, or they are addressed
+    /// to another host.
     pub(super) unknown: AtomicU64,
+    /// Number of samples whose key or attachment cannot be read.
     pub(super) damaged: AtomicU64,
 }
 
@@ -516,7 +519,7 @@ impl Receiving {
         self.acknowledge(&arrived, offered, topic, Reply { outcome, number });
     }
 
-    /// Lane of a sample without a remote publisher, if its order matters.
+    /// Lane of a sample that no remote publisher takes, if its order matters.
     fn lane_of(&self, arrived: &Arrived, offered: QosMark, topic: &TopicName) -> Option<Arc<Lane>> {
         if arrived.head.place == 0 {
             return None;

@@ -28,14 +28,16 @@ use zenoh::qos::{CongestionControl, Priority};
 use zenoh::sample::Locality;
 use zenoh::{Session, Wait};
 
-/// Samples up to this length are sent before the batches of longer ones.
+/// Samples up to this length are sent before the batches of longer samples of other routes. Samples
+/// of one route stay in order: see [`Window::goes_with_long`].
 const SMALL_BYTES: usize = 8 * 1024;
 /// Maximum number of acknowledgements in the queue of the route's thread: more than two for each
 /// sample that can be in flight. Beyond it, the oldest is dropped and counted in
 /// `impossible_acknowledgements`.
 const MAX_WAITING_ACKS: usize = 128;
-/// A time request of another route counts as this route's nudge (a small message behind the samples
-/// in flight, see [`Window::nudge_at`]) if it is not older than this.
+/// A request for the time from another part of the gateway to the same host counts as this route's
+/// nudge (a small message behind the samples in flight, see [`Window::nudge_at`]) if it is not
+/// older than this.
 const NUDGED_LATELY: Duration = Duration::from_millis(2);
 /// Pause after the host transport could not give the next sample, so that a lasting failure costs
 /// no CPU time.
@@ -43,10 +45,10 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(20);
 
 /// Time for which samples of a publisher without a remote publisher on the other host are repeated,
 /// while other samples of the route wait. After that each such sample is dropped at once, until a
-/// remote publisher exists.
+/// remote publisher exists. A best-effort, volatile route repeats no samples.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum number of publishers for which the route remembers whether they have a remote publisher.
-/// For other publishers, the route finds it out again.
+/// Before a further one, the route forgets the state of all, and finds it out again.
 const MAX_STANDING: usize = 256;
 
 /// Messages to a route's thread.
@@ -559,7 +561,7 @@ impl Sender {
         true
     }
 
-    /// Hands a sample to Zenoh. Blocks until Zenoh has space for all of it, or drops it.
+    /// Hands a sample to Zenoh. Blocks until Zenoh has space for all of it or has dropped it.
     fn put(&mut self, bytes: Bytes, head: SampleHead) {
         let with_long = self.window.goes_with_long(head.number, SMALL_BYTES);
         let priority = if with_long { Priority::Data } else { Priority::InteractiveHigh };

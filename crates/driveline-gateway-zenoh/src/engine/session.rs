@@ -16,8 +16,8 @@ const LEASE_MS: u64 = 2_000;
 /// lease ends.
 const KEEP_ALIVE: u64 = 8;
 /// Period of keep-alives over TLS. Zenoh does not flush data that TLS holds back when the kernel's
-/// buffer is full, so the end of a sample waits for the next write, which by default follows after
-/// half a second.
+/// buffer is full, so the end of a sample waits for the next write. With [`KEEP_ALIVE`], that would
+/// take up to a quarter of a second.
 const FLUSHED_EACH_MS: u64 = 10;
 /// Time-out of opening a connection. The kernel sends the first packet at once and again after a
 /// second, so a link that returns in between is found.
@@ -25,20 +25,22 @@ const OPEN_WITHIN_MS: u64 = 2_000;
 /// Time that a message waits for space before it is dropped: a little less than the lease. Zenoh
 /// ends a connection only when no thread waits for space in it any more.
 const ROOM_WITHIN_MS: u64 = 1_500;
-/// The rest of a message that is longer than a batch waits for space longer than
-/// [`ROOM_WITHIN_MS`]: by this time, plus twice the link's time for the longest message.
+/// The rest of a message that is longer than a batch waits longer for space than
+/// [`ROOM_WITHIN_MS`]. The additional wait is this time plus twice the link's time for the longest
+/// message.
 const REST_WITHIN_MS: u64 = 500;
-/// Maximum of this additional time, for any configured bandwidth.
+/// Maximum of the additional wait, for any configured bandwidth.
 const REST_WITHIN_AT_MOST_MS: u64 = 60_000;
-/// Pause before the next attempt. It is constant: growing pauses would leave a restored link unused
-/// for longer.
+/// Pause before the next attempt to connect. It is constant: growing pauses would leave a restored
+/// link unused for longer.
 const RETRY_MS: u64 = 200;
-/// Size of a batch: 1.3 ms of the link's traffic. A small sample waits for a batch while a large
-/// one is sent. Zenoh's lengths have 16 bits.
+/// Bounds of the size of a batch, which is 1.3 ms of the link's traffic. While a large sample is
+/// sent, a small one waits until the current batch is sent. Zenoh's lengths have 16 bits.
 const BATCH_BYTES: [u32; 2] = [16 * 1024, u16::MAX as u32];
-/// Size of the kernel's send buffer: 2.6 ms of the link's traffic. The kernel doubles it. It also
-/// limits unacknowledged data in flight. With a smaller buffer, TCP finds a lost packet only by its
-/// time-out, and a long path is idle. The kernel reduces sizes beyond `net.core.wmem_max`.
+/// Bounds of the size of the kernel's send buffer, which is 2.6 ms of the link's traffic. The
+/// kernel doubles it. It also limits unacknowledged data in flight. With a smaller buffer, TCP
+/// finds a lost packet only by its time-out, and a long path is idle for part of each round trip.
+/// The kernel reduces sizes beyond `net.core.wmem_max`.
 const SEND_BUFFER_BYTES: [u32; 2] = [32 * 1024, 16 << 20];
 /// Traffic that the kernel buffers on reception on slow links, as a time. A stopped host is found
 /// by its full buffer (see [`unanswered`]), and the kernel's default limit is megabytes. Faster

@@ -16,7 +16,8 @@ use zenoh::{Session, Wait};
 /// Time-out of a request for the time.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Number of hosts whose last request is remembered for longer than [`REMEMBERED`].
+/// Limit of remembered hosts. Before a further one is added, all requests that are older than
+/// [`REMEMBERED`] are forgotten.
 const HOSTS: usize = 64;
 /// Minimum time for which a request is remembered: longer than any pause.
 const REMEMBERED: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Data attached to a sample, and acknowledgements.
+//! Data attached to a sample, acknowledgements, and answers to requests for the time.
 
 use super::VERSION;
 use driveline_types::header::MAX_ORIGINS;
@@ -195,11 +195,13 @@ pub enum Outcome {
     Published,
     /// It was older than its lifespan.
     Expired,
-    /// It is too long or damaged, or no slot is free for it.
+    /// It is too long or damaged, or lacks a promised checksum, or no slot is free for it.
     Damaged,
-    /// Its publisher has no remote publisher here and will not get one.
+    /// Its publisher was refused here, or the sample does not fit the publisher: it has another
+    /// topic, offer or host.
     Unknown,
-    /// Its publisher has no remote publisher here yet. It may be sent again.
+    /// Its publisher has no remote publisher here yet, or the receiver does not know the outcomes
+    /// of the samples before it. It may be sent again.
     NotYet,
     /// The sample was not accepted, because one before it is missing. `number` is the last one
     /// before the gap. Never the outcome of a sample without a place.

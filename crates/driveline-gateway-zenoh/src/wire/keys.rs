@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Key expressions: names of hosts, tokens, queries and samples.
+//! Keys of tokens, queries, samples and acknowledgements, and the names of hosts in these keys.
 
 use super::VERSION;
 use driveline_gateway::network::{is_domain_name, is_host_name};

@@ -5,8 +5,8 @@ use super::HostId;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Maximum length in bytes. It fits into one of Zenoh's batches, so the answering thread waits no
-/// longer for space than with a time request.
+/// Maximum length of an answer in bytes. It fits into one of Zenoh's batches, so the answering
+/// thread waits no longer for space than with the answer to a request for the time.
 pub const MAX_KNOWN_HOSTS_LEN: usize = 8 * 1024;
 /// Maximum number of addresses of a host, and maximum length of one in bytes.
 const MAX_ADDRESSES: usize = 4;
@@ -76,9 +76,10 @@ fn places(addresses: &[String]) -> Vec<String> {
 }
 
 /// Returns an endpoint of Zenoh's without its settings: protocol, IP address or name, and port.
-/// `None` for loopback (others would reach themselves), an interface's address (names of interfaces
-/// differ between hosts), a multicast group, and a path. So a report can neither change how this
-/// host connects, nor write arbitrary text into its log.
+/// `None` if it cannot be the address of another host, for example for loopback (others would reach
+/// themselves), a link-local address (it needs an interface, and names of interfaces differ between
+/// hosts), a multicast group, or a path. So a report can neither change how this host connects, nor
+/// write arbitrary text into its log.
 #[must_use]
 pub fn place(endpoint: &str) -> Option<String> {
     let place = endpoint.split(['?', '#']).next().filter(|place| place.len() <= MAX_ADDRESS_LEN)?;

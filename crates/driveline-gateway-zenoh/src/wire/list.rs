@@ -17,7 +17,7 @@ pub const MAX_LISTED: usize = 64;
 pub const MAX_ENDED_LISTED: usize = 64;
 /// Maximum number of hosts that a list names for an ended publisher.
 const MAX_FIRSTS: usize = 64;
-/// Maximum number of a sample.
+/// Greatest number that a sample may have.
 const MAX_NUMBER: u64 = driveline_shm::limits::MAX_SEQUENCE;
 const MAX_NAME_LEN: usize = 256;
 
@@ -39,8 +39,8 @@ pub struct Offer {
 pub struct List {
     /// Topic.
     pub topic: TopicName,
-    /// Number of the list's last change, counted over all lists of this gateway; 0: none changed
-    /// yet.
+    /// Number of the list's last change, counted over all lists of this gateway; 0: this list has
+    /// not changed yet.
     pub change: u64,
     /// Publishers, each once.
     pub publishers: Vec<(EndpointId, Offer)>,
@@ -55,7 +55,8 @@ pub struct Ended {
     pub id: EndpointId,
     /// Number of samples written in all. `None`: its gateway does not know.
     pub last: Option<u64>,
-    /// For each host, the first sample that was sent to it.
+    /// For each host, the number of the first sample that the publisher's gateway had to send to
+    /// it.
     pub first: BTreeMap<HostId, u64>,
 }
 

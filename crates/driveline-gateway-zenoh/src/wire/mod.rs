@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages between two gateways, as bytes and keys: `docs/protocols/network.md`, sections 2 to 5.
+//! Messages between two gateways, as bytes and keys: `docs/protocols/network.md`, sections 2 to 6.
 //! All bytes are untrusted.
 
 mod attachment;
