@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Samples of ROS 2 nodes: any bytes convert to a sample that fits its slot, or to an error with a
-//! name. A sample that is converted back reads the same. The first byte chooses the type, or the
-//! description of a participant.
+//! name. A sample that is converted back gives a sample of the same length again, except
+//! detections. The first byte chooses the type, or other data: descriptions of participants, and
+//! parts of services.
 #![no_main]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
@@ -54,7 +55,8 @@ fuzz_target!(|input: &[u8]| {
         frame_index: 1,
         source_time: SourceTime::Stamp,
     };
-    // A sample in two pieces, cut at a place that depends on its length, reads the same.
+    // A sample in two pieces, cut at a place that depends on its length, converts to the same
+    // length.
     let (first, rest) = sample.split_at(sample.len() % 61);
     let pieces = [first, rest];
     let in_pieces = FromRos::of_pieces(*kind, Pieces::from(pieces.as_slice()), &arrival);
@@ -74,7 +76,7 @@ fuzz_target!(|input: &[u8]| {
     let mut memory = vec![Line([0xee; 64]); len.div_ceil(64)];
     let payload = memory.as_mut_slice().as_mut_bytes().get_mut(..len).expect("so many lines");
     read.write(payload).expect("it has the length that was asked for");
-    // Bytes are compared, since NaN does not equal itself.
+    // Only lengths are compared.
     if let Ok(back) = ToRos::new(*kind, payload, Some(WALL), MAX) {
         let bytes = back.parts().concat();
         assert_eq!(bytes.len() % 4, 0);

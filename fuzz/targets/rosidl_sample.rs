@@ -42,7 +42,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((choice, sample)) = input.split_first() else { return };
     let layout = &LAYOUTS[usize::from(*choice) % LAYOUTS.len()];
     let read = cdr::read(layout, sample);
-    // `check` and `read` agree: an input of this length never exceeds the limit of values.
+    // `check` and `read` agree: inputs of the fuzzer are too short to exceed the limit of values.
     assert_eq!(cdr::check(layout, sample).as_ref().err(), read.as_ref().err());
     match read {
         Ok(value) => {

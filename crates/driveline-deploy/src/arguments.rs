@@ -44,7 +44,7 @@ pub struct Container {
     pub real_time: bool,
     /// True if the user of a rootless engine is the same inside and outside the container.
     pub keep_user: bool,
-    /// Resource limits: `nofile=1024:4096`.
+    /// Resource limits, such as `nofile=1024:4096` (soft and hard limit).
     pub ulimits: Vec<String>,
 }
 

@@ -30,7 +30,7 @@ pub struct DeployedModule {
     pub module: String,
     /// Image.
     pub image: String,
-    /// Digest of the image.
+    /// Digest of the image's manifest, or the image's id if the engine has no such digest.
     pub digest: String,
     /// User id in the container.
     pub user: u32,
@@ -232,7 +232,8 @@ impl Run {
         Ok(())
     }
 
-    /// Starts a module and waits until it has connected; otherwise returns the reason.
+    /// Starts a module and waits until it has connected, has failed or is no longer wanted. Returns
+    /// the reason of a failure.
     fn bring_up(&self, module: &PlannedModule, number: u32, state: &State) -> Option<StartedEnd> {
         let failed =
             |cause: String| Some(StartedEnd { status: ExitStatus::from_raw(125 << 8), cause });

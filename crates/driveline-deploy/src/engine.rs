@@ -46,7 +46,7 @@ pub struct Engine {
     directory: PathBuf,
 }
 
-/// The engine refused a command, or there is no engine.
+/// Reason why there is no working engine, or why a command of the engine failed.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// No engine is installed.
@@ -276,8 +276,8 @@ fn output(mut command: Command, within: Option<Duration>) -> io::Result<Option<O
     match wait.recv_timeout(within) {
         Ok(out) => out.map(Some),
         Err(_) => {
-            // The process id is still valid: the thread has sent nothing yet, so it has not reaped
-            // the process.
+            // The process id is still valid, unless the process ended at this very moment: the
+            // thread reaps the process and then sends its output at once.
             let _ = kill_process(pid, Signal::KILL);
             Ok(None)
         }

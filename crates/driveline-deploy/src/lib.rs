@@ -47,9 +47,10 @@ pub const ACCOUNT_IN_CONTAINER: &str = "/run/driveline/account";
 pub const HOST_IN_IMAGE: &str = "/opt/driveline/bin/driveline-host";
 /// The command-line tool, in the image of the collector.
 pub const CLI_IN_IMAGE: &str = "/opt/driveline/bin/driveline";
-/// Component libraries in images that this crate creates.
+/// Directory of the component libraries in images that this crate creates.
 pub const COMPONENTS_IN_IMAGE: &str = "/opt/driveline/components";
-/// User of modules if the launcher is root and the graph names none.
+/// User of modules for which the graph names none, if the launcher is root or an orchestrator
+/// starts them.
 pub const DEFAULT_USER: u32 = 65_532;
 
 /// Labels of containers.
@@ -60,6 +61,7 @@ pub mod label {
     pub const DIRECTORY: &str = "org.driveline.directory";
     /// Name of the graph.
     pub const GRAPH: &str = "org.driveline.graph";
-    /// The module; absent if all modules share one container.
+    /// The module; absent if all modules share one container of a run. In files for compose and
+    /// Quadlet: the name of the service, which may also be `prepare` or `collector`.
     pub const MODULE: &str = "org.driveline.module";
 }

@@ -47,7 +47,8 @@ pub struct Plan {
     pub set: Vec<String>,
     /// Maximum time for a module to stop.
     pub stop_within: Duration,
-    /// True if the engine runs as this user and not as root.
+    /// True if the launcher is not root. Its engine then counts as rootless: it runs as the same
+    /// user.
     pub rootless: bool,
     /// User of modules for which the graph names none.
     pub default_user: u32,
@@ -96,7 +97,8 @@ pub struct Shared {
 }
 
 impl Plan {
-    /// Returns the plan for a graph whose libraries were found. Checks files that parameters name.
+    /// Returns the plan for a graph whose libraries were found. Looks for the files that parameters
+    /// name.
     #[must_use]
     pub fn new(graph: &ResolvedGraph, mode: Mode, set: &[String], stop_within: Duration) -> Self {
         let own = rustix::process::geteuid().as_raw();

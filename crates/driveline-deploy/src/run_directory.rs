@@ -20,8 +20,9 @@ const LOCK: &str = "launcher";
 /// Maximum length of the path of a socket, in bytes.
 const MOST_OF_SOCKET: usize = 107;
 
-/// The directory of a run. It is removed on drop; `driveline deploy clean` removes the directory of
-/// a killed launcher.
+/// The directory of a run. It is removed on drop, unless it is that of
+/// [`attached`](RunDirectory::attached). `driveline deploy clean` removes the directory of a killed
+/// launcher.
 #[derive(Debug)]
 pub struct RunDirectory {
     id: String,
@@ -91,8 +92,8 @@ impl RunDirectory {
     }
 
     /// Creates the missing parts of the directory in which a collector finds modules that an
-    /// orchestrator starts, and sets the owner of each part. `collector` is the user of the
-    /// collector. It can be repeated, removes nothing, and needs root.
+    /// orchestrator starts, and sets owner and mode of each part. `collector` is the user of the
+    /// collector, `users` those of the modules. Needs root. Removes nothing, and can be repeated.
     ///
     /// # Errors
     /// If a file or directory cannot be created, or its owner cannot be changed.
@@ -131,8 +132,8 @@ impl RunDirectory {
         all.dedup();
         match all.as_slice() {
             [one] => give(&domain, *one),
-            // The directory of the run admits no other user, so only containers that mount the
-            // domain can access it.
+            // The directory of the run admits no other user, so other users can access the domain
+            // only in containers that mount it.
             _ => std::fs::set_permissions(&domain, Permissions::from_mode(0o1777)),
         }
         .map_err(|e| named(&domain, e))?;

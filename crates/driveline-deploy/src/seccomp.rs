@@ -36,8 +36,8 @@ pub enum SeccompError {
     Shape(PathBuf),
 }
 
-/// Returns the engine's default profile plus `futex_waitv`, as JSON. Docker allows the call by
-/// default since release 20.10.10.
+/// Returns the engine's default profile plus `futex_waitv`, as JSON. For Docker, whose profile is
+/// built in, always returns an error; that profile allows the call since release 20.10.10.
 ///
 /// # Errors
 /// [`SeccompError`]; then containers run with the engine's own profile, and the report shows how

@@ -22,7 +22,7 @@ pub fn ulimits() -> Vec<String> {
     at_most(files, threads)
 }
 
-/// `None`: unlimited.
+/// Returns these hard limits, at most [`MOST_FILES`] and [`MOST_THREADS`]. `None`: unlimited.
 fn at_most(files: Option<u64>, threads: Option<u64>) -> Vec<String> {
     let limit = |name: &str, own: Option<u64>, most: u64| {
         let limit = own.unwrap_or(most).min(most);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Images of the files that a module loads: `driveline-host`, its component libraries, all
-//! libraries that these need, and nothing else. No base image, no registry, no shell, no package
-//! manager; the same files give the same digest everywhere.
+//! Images of the files that a module loads: `driveline-host`, the core (`libdriveline.so`), the
+//! module's component libraries, and all libraries that these need. The only other files are lists
+//! of these files. No base image, no registry, no shell, no package manager; the same files give
+//! the same digest everywhere.
 
 mod archive;
 mod closure;
@@ -44,7 +45,7 @@ pub enum ImageError {
         /// Cause.
         source: io::Error,
     },
-    /// Two libraries would have one name in the image.
+    /// Two libraries would have the same name in the image.
     #[error(
         "two libraries are called {name}: {one} and {other}; rename one, or give the module an \
          `image:` of its own"
@@ -190,7 +191,8 @@ impl Images {
         Ok(name)
     }
 
-    /// Returns the layer that all images contain: `driveline-host` and the core.
+    /// Returns the layer that all images contain, and the paths of its files: `driveline-host`, the
+    /// core, and the libraries that these need.
     fn base(&mut self) -> Result<(Layer, BTreeSet<PathBuf>), ImageError> {
         if let Some(base) = &self.base {
             return Ok(base.clone());

@@ -44,7 +44,8 @@ pub fn kubernetes(manifest: &Manifest, workload: Workload) -> String {
     text
 }
 
-/// Returns a note, for people, for each key of the graph that Kubernetes has no field for.
+/// Returns a note, for people, for each device below `/dev` and each list of CPUs: Kubernetes has
+/// no field for them. There are no notes on other keys without a field, such as `backoff_ms`.
 #[must_use]
 pub fn kubernetes_notes(manifest: &Manifest) -> Vec<String> {
     let mut notes = Vec::new();
@@ -108,7 +109,8 @@ fn config_map(manifest: &Manifest) -> Value {
     })
 }
 
-/// Modules exchange samples through memory and need no network; only gateways do.
+/// Returns the object that forbids the use of the network: modules exchange samples through memory,
+/// and need no network. A collector with gateways uses its node's network, which is not restricted.
 fn network_policy(manifest: &Manifest) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",

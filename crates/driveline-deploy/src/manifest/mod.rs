@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// The graph's files in containers.
+/// Directory of the graph's files in containers.
 const GRAPH_IN_CONTAINER: &str = "/etc/driveline/graph";
 /// The shared directory in the containers of the collector and of the preparing service.
 const SHARED_IN_CONTAINER: &str = "/run/driveline";
@@ -98,7 +98,7 @@ pub enum ManifestError {
         /// The name.
         name: String,
     },
-    /// A unit of systemd cannot contain a value.
+    /// A value has a character that a unit of systemd cannot contain.
     #[error("a unit of systemd cannot contain a line break or control character: `{line}`")]
     Control {
         /// The line, escaped.
@@ -162,7 +162,7 @@ pub struct Service {
     pub groups: Vec<u32>,
     /// The only capabilities that it keeps.
     pub capabilities: Vec<&'static str>,
-    /// True if it communicates with other hosts.
+    /// True if it uses the network of its host: the collector, if the graph needs gateways.
     pub network: bool,
     /// Rules for its restart.
     pub restart: Restart,
@@ -201,8 +201,8 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Returns the manifest of a graph whose libraries were found. `carried` is true if one of its
-    /// gateways communicates with other hosts. Reads the graph's files.
+    /// Returns the manifest of a graph whose libraries were found. `carried` is true if the graph
+    /// needs a gateway, to other hosts or to ROS 2. Reads the graph's files.
     ///
     /// # Errors
     /// [`ManifestError`].
@@ -270,7 +270,7 @@ impl Made<'_> {
     }
 
     /// Returns the mounts of the shared directory and of the directory for reports, at the paths
-    /// that the command expects.
+    /// that the commands of `prepare` and `collector` name.
     fn shared(&self) -> Vec<Mount> {
         let mount = |source: &Path, target: &str| Mount {
             source: source.to_owned(),
@@ -333,7 +333,7 @@ impl Made<'_> {
             command.extend(["--set".to_owned(), assignment.clone()]);
         }
         let user = self.collector_user();
-        // If each module has its own user, their groups grant access to their sockets.
+        // The groups of modules with other users grant the collector access to their sockets.
         let mut groups: Vec<u32> =
             self.plan.modules.iter().map(|m| m.user).filter(|u| *u != user).collect();
         groups.sort_unstable();

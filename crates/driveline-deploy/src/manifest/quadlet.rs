@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Units of systemd that Podman's generator (Quadlet, from Podman 5.0 on) turns into services.
+//! Units of systemd that Podman's generator Quadlet turns into services. They need Podman 5.0 or
+//! later, because they use the key `Entrypoint=`.
 
 use super::{GRAPH_IN_CONTAINER, Manifest, ManifestError, Role, Service, seconds};
 use crate::arguments::{LOG_SIZE, MOST_PROCESSES, cpu_list};
@@ -17,8 +18,8 @@ pub struct Unit {
     pub text: String,
 }
 
-/// Returns the files. `systemctl start NAME-collector` starts the graph, and stopping that unit
-/// stops all.
+/// Returns the files. `systemctl start NAME-collector` starts the graph. Stopping that unit also
+/// stops all modules.
 ///
 /// # Errors
 /// [`ManifestError::Control`].

@@ -19,6 +19,7 @@ const MAX_TOKENS: usize = 65_536;
 /// Maximum number of pending changes of lists.
 const MAX_CHANGES: usize = 16_384;
 /// Maximum number of pending answers, and of their bytes. A host may answer as often as it likes.
+/// Reports of unknown publishers count, too.
 const MAX_ANSWERS: usize = 16_384;
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 

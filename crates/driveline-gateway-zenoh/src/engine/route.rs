@@ -543,8 +543,8 @@ impl Sender {
             Some((_, last)) => *last = head.number,
             None => self.senders.push((sample.publisher(), head.number)),
         }
-        // Updated before the hand-over, which may take long: if Zenoh has no space, as long as the
-        // link needs.
+        // Updated before the hand-over, because that may take long: if Zenoh has no space, as long
+        // as the link needs for the sample.
         self.publish_owed(false);
         // A sample is copied if others follow it before its acknowledgement. The publisher grants
         // each route one pin, and the next sample needs it.
