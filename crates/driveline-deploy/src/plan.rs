@@ -90,7 +90,7 @@ pub struct Shared {
     pub directory: PathBuf,
     /// The directory of the domain.
     pub domain: PathBuf,
-    /// The directory of the accounts.
+    /// Directory of the sockets on which modules send their accounts (their records).
     pub accounts: PathBuf,
     /// Seccomp profile.
     pub seccomp: Option<PathBuf>,
