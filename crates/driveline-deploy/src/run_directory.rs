@@ -49,7 +49,8 @@ impl RunDirectory {
     /// Creates its missing parts; it is kept after the run.
     ///
     /// # Errors
-    /// If a file or directory cannot be created, or another launcher uses it.
+    /// If a file or directory cannot be created, if another launcher uses the directory, if other
+    /// users could replace its files, or if its path is too long for sockets.
     pub fn attached(path: &Path, modules: &[&str]) -> io::Result<Self> {
         let named = |path: &Path, e: io::Error| {
             io::Error::new(e.kind(), format!("cannot prepare {}: {e}", path.display()))
@@ -204,7 +205,7 @@ pub(crate) fn is_of_a_run(path: &Path) -> bool {
 /// Sets owner and mode of a directory, which is created if it does not exist.
 ///
 /// # Errors
-/// If the system refuses one of these.
+/// If the system refuses one of these, or the path is not a directory.
 pub fn given(path: &Path, user: u32, group: u32, mode: u32) -> io::Result<()> {
     std::fs::create_dir_all(path)?;
     if !path.symlink_metadata()?.is_dir() {

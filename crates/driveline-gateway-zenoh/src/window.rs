@@ -282,8 +282,8 @@ impl Window {
         true
     }
 
-    /// Handles a refusal: the receiver has no remote publisher for this sample, and the route no
-    /// longer waits for one. `true`: a sample is no longer in flight.
+    /// Handles a refusal: the receiver has no remote publisher for this sample, and the route does
+    /// not wait for one, or no longer. `true`: a sample is no longer in flight.
     pub fn refused(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         if !self.reliable {
             return self.acknowledged(ack, now);

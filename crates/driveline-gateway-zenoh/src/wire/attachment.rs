@@ -138,7 +138,8 @@ impl SampleHead {
     /// Decodes untrusted bytes.
     ///
     /// # Errors
-    /// [`WireError`] if the version differs or the length does not match the content.
+    /// [`WireError`] if the version differs, there are too many origins, or the length does not
+    /// match the content.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let words = Words(bytes);
         if bytes.len() < HEAD_LEN {
