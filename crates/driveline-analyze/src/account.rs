@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 /// Data besides the callbacks themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    /// Callbacks and other records that never arrived, by module.
+    /// Numbers of records of callbacks and of other records that never arrived, by module, as the
+    /// module's newest process counted them.
     pub(crate) lost: BTreeMap<String, (u64, u64)>,
     /// Counters of each component; each set replaces the one before.
     pub(crate) counters: BTreeMap<String, CallbackCounters>,
@@ -27,8 +28,9 @@ pub(crate) struct Accounts {
     pub(crate) backpressure: Backpressure,
     /// Inputs whose component kept as many samples as it may hold, by component and input.
     pub(crate) kept: BTreeMap<(String, String), KeptSeries>,
-    /// Unfinished calls: the place in the call, by component. Only calls that were reported as
-    /// long, or during which their process ended, are here.
+    /// Unfinished calls of `on_trigger`, by component, as text: `on_trigger on sample 1 of
+    /// 'camera/image'`. Only calls that were reported as long, or during which their process ended,
+    /// are here.
     pub(crate) in_call: BTreeMap<String, String>,
     /// First failures, as text for people.
     pub(crate) failures: Vec<String>,
@@ -48,7 +50,8 @@ pub(crate) struct KeptSeries {
     pub(crate) until_restart: bool,
 }
 
-/// Counters of one end of a service. After a restart they begin at 0 again.
+/// Counters of one end of a service. A restarted process counts from 0: `since` has the counters of
+/// the newest process, `before_restart` the sum of those before it.
 #[derive(Debug, Default)]
 pub(crate) struct CallSeries {
     pub(crate) before_restart: CallCounters,

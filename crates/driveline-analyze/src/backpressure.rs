@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Time that reliable outputs waited for their readers, and timer ticks that had no call.
+//! Time that reliable outputs waited for their readers.
 
 use driveline_runtime::account::BlockedCounters;
 use driveline_types::TopicId;

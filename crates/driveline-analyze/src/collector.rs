@@ -35,9 +35,9 @@ pub struct Collector {
     pub(crate) topics: BTreeMap<TopicId, TopicSeries>,
     pub(crate) first: Option<MonotonicNs>,
     pub(crate) last: MonotonicNs,
-    /// Records that were discarded because a bound was reached.
+    /// Records of callbacks that were discarded because their stage is beyond [`MAX_STAGES`].
     pub(crate) not_kept: u64,
-    /// Records whose times contradict each other.
+    /// Records of callbacks whose times contradict each other or are in the future.
     pub(crate) contradictions: u64,
     /// Largest bound of the error in times of data from other hosts.
     pub(crate) clock_error_ns: u64,
@@ -46,7 +46,7 @@ pub struct Collector {
     pub(crate) cut_off: BTreeSet<String>,
     /// Number of callbacks with a negative age or part of an age, and the lowest of these values.
     pub(crate) below_zero: (u64, i64),
-    /// Modules that ended unexpectedly.
+    /// Modules that ended unexpectedly, and modules that exceeded a declared limit.
     pub(crate) faults: Faults,
     /// Switches between modes.
     pub(crate) modes: ModeSwitches,
@@ -295,8 +295,9 @@ impl Collector {
 
     /// Returns the number of samples that were published while an input was not connected: before
     /// its match, between two processes of its module, and after its process had stopped, if its
-    /// publishers stopped later. 0 until the run has ended. If the input's process was cut off, the
-    /// result is 0 as well: [`Self::unread`] includes these samples.
+    /// publishers stopped later. 0 until the run has ended, and if no publisher of the run reported
+    /// its count. If the input's process was cut off, the result is 0 as well: [`Self::unread`]
+    /// includes these samples.
     pub(crate) fn not_connected(&self, stage: &str, input: &InputSeries) -> u64 {
         let counted = self.topics.get(&input.topic).filter(|topic| topic.is_counted());
         let known = self.facts.ended.is_some() && !self.cut_off.contains(stage);
@@ -545,8 +546,8 @@ impl InputSeries {
     }
 
     /// Adds up the counters of a process that has ended; the next process counts from 0. The last
-    /// counters are up to a second old, but the records of callbacks are complete. The number of
-    /// unread samples is computed from the number of published samples.
+    /// counters are up to a second old; records of callbacks may be newer. `not_read` is dropped,
+    /// because the number of unread samples is computed from the number of published samples.
     pub(crate) fn bank(&mut self) {
         self.before_restart =
             self.before_restart.and(InputCounters { not_read: 0, ..self.since_restart() });

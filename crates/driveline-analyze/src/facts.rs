@@ -36,9 +36,9 @@ pub struct RunFacts {
     pub reliable: BTreeSet<(String, String)>,
     /// Inputs that are transient-local: component and port.
     pub transient_local: BTreeSet<(String, String)>,
-    /// Connections of the graph that never existed.
+    /// Connections of the graph that were never made, or did not come back after a restart.
     pub unconnected: Vec<Unconnected>,
-    /// Modules that were suspended (SIGSTOP) when the run ended.
+    /// Modules and gateways of the run that were suspended (SIGSTOP) when it ended.
     pub suspended: Vec<String>,
     /// Components that still had samples of a finished component to process, made no progress, and
     /// were therefore ended with the run.
@@ -50,8 +50,8 @@ pub struct RunFacts {
 }
 
 impl RunFacts {
-    /// Returns name and components of a graph, on this machine, starting now. The caller adds facts
-    /// that the graph does not have.
+    /// Returns the facts of a run of `graph` that begins now, on this machine. The caller adds
+    /// facts that the graph does not have.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph) -> Self {
         let stage = |c: &ResolvedComponent| StageFacts {
@@ -114,8 +114,8 @@ pub struct InputFacts {
     pub name: String,
     /// Its topic.
     pub topic: TopicName,
-    /// True if each of its samples triggers the component. Otherwise only the newest sample counts,
-    /// when another input triggers.
+    /// True if its samples trigger the component, alone or together with samples of other inputs.
+    /// Otherwise the component reads its newest sample when something else triggers.
     pub triggers: bool,
 }
 

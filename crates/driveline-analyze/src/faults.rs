@@ -19,7 +19,7 @@ pub struct Fault {
     pub at_s: f64,
     /// End of the process and its cause, for people.
     pub cause: String,
-    /// True if the module was not started again.
+    /// True if the module stays down: it was not ready again.
     pub down: bool,
     /// Time from the end until the new process was ready, in milliseconds.
     pub ready_after_ms: Option<f64>,
@@ -42,8 +42,8 @@ pub struct MissedByFault {
     /// Topic.
     pub topic: String,
     /// Samples between the last one before the end and the first one after it. `None` if unknown:
-    /// no sample came since, or the topic has several publishers, or its publisher was restarted as
-    /// well.
+    /// no sample came before or since, or the topic has no publisher in the graph, or several, or
+    /// its publisher was restarted as well.
     pub samples: Option<u64>,
 }
 
@@ -57,8 +57,8 @@ pub(crate) struct Open {
     pub(crate) outputs: Vec<TopicId>,
     /// True if no component of the run reads what the module publishes.
     pub(crate) is_sink: bool,
-    /// For each of `fault.missed`: the last sequence number before the end; `None` once the first
-    /// sample after the end has come.
+    /// For each of `fault.missed`: the last sequence number before the end. `None` if it is
+    /// unknown, and once the first sample after the end has come.
     pub(crate) last: Vec<Option<u64>>,
 }
 

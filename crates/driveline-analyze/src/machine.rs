@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// Machine of a run. A fact that the system does not report is "unknown".
+/// Machine of a run. A fact that the system does not report is "unknown", or 0 if it is a number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineFacts {
     /// Processor model.

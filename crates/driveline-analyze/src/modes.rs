@@ -6,12 +6,12 @@ use serde::Serialize;
 /// Maximum number of switches kept; all are counted.
 pub const MAX_SWITCHES: usize = 1_000;
 
-/// One switch to a mode that was requested.
+/// One request to switch to a mode, and its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModeSwitch {
     /// Time since the first callback of the run, in seconds.
     pub at_s: f64,
-    /// The mode before; none at the start.
+    /// The mode before; `None` at the start, and for a refused request.
     pub from: Option<String>,
     /// The mode that was requested.
     pub requested: String,
@@ -21,14 +21,14 @@ pub struct ModeSwitch {
     pub cause: String,
     /// Time from the request until the components of the mode were active, in milliseconds.
     pub took_ms: Option<f64>,
-    /// Modes that were not entered, each with the reason, or the reason why the request was
-    /// refused; for people.
+    /// Modes that were not entered, each with the reason; components without which the mode was
+    /// entered; or the reason why the request was refused. For people.
     pub failed: Vec<String>,
-    /// Components that changed, in the order in which they reported it.
+    /// Components that became active or inactive, or failed to, in the order of their reports.
     pub transitions: Vec<ComponentTransition>,
 }
 
-/// One component that became active or inactive.
+/// One component that became active or inactive, or failed to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComponentTransition {
     /// Component.
@@ -37,7 +37,7 @@ pub struct ComponentTransition {
     pub active: bool,
     /// Duration of its `on_activate` or `on_deactivate`, in milliseconds.
     pub took_ms: f64,
-    /// Reason of the failure.
+    /// Reason of the failure; `None` if the component changed as requested.
     pub error: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl ModeSwitches {
         self.beyond
     }
 
-    /// Keeps a switch and returns its index.
+    /// Keeps a switch and returns its index; `None` beyond [`MAX_SWITCHES`].
     pub(crate) fn add(&mut self, switch: ModeSwitch) -> Option<usize> {
         if self.kept.len() == MAX_SWITCHES {
             self.beyond += 1;

@@ -5,7 +5,7 @@ use crate::facts::RunFacts;
 use driveline_runtime::account::{SettingAccount, Usage};
 use serde::Serialize;
 
-/// One module. Facts that are unknown, or do not exist without a container, are absent.
+/// One module. Facts that are unknown, or do not exist without a container, are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ModuleFacts {
     /// Name.
@@ -26,7 +26,8 @@ pub struct ModuleFacts {
     pub memory_peak: Option<u64>,
     /// Limit on memory, in bytes.
     pub memory_limit: Option<u64>,
-    /// Time for which threads waited because the CPU quota was used up, in microseconds.
+    /// Time for which threads waited because the CPU quota was used up, in microseconds. If the
+    /// module was restarted, it had several containers: the longest time in one of them.
     pub throttled_us: Option<u64>,
     /// Wait mechanism of threads: `futex_waitv` or `helper threads`.
     pub waits: Option<String>,

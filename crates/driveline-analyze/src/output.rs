@@ -17,7 +17,7 @@ pub enum OutputError {
          or give yourself the right to write"
     )]
     Write {
-        /// File to write.
+        /// File or directory.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -34,7 +34,7 @@ pub enum OutputError {
 /// older one. It may be called repeatedly during a run.
 ///
 /// # Errors
-/// [`OutputError`] naming the file.
+/// [`OutputError::Write`] names the file or directory.
 pub fn write_outputs(run: &Collector, directory: &Path) -> Result<PathBuf, OutputError> {
     let summary = run.summary();
     let mut json = serde_json::to_string_pretty(&summary)?;

@@ -16,7 +16,8 @@ pub enum ProblemKind {
     SamplesKept,
     /// A reliable input missed samples.
     ReliableLoss,
-    /// Two components of a topic were never connected.
+    /// The publisher of a topic and a component that reads it were never connected, or were not
+    /// connected again after a restart.
     NotConnected,
     /// A component still had samples of a finished component to process, but made no progress, so
     /// the run ended without this work.
@@ -27,8 +28,8 @@ pub enum ProblemKind {
     ModuleSuspended,
 }
 
-/// Work of the graph that was not done; a run with a problem ends with exit code 6. Displays as
-/// `what: why`.
+/// Work of the graph that was not done. A run with a problem ends with exit code 6, unless it fails
+/// in another way. Displays as `what: why`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Its kind.

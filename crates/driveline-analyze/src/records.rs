@@ -94,8 +94,8 @@ impl AgeSample {
 pub(crate) struct Carrier {
     pub(crate) topic: TopicId,
     pub(crate) calls: u64,
-    /// Time that the data had waited at this input, summed over all calls; `before_ns` is the idle
-    /// time that the data already had when it arrived at this input.
+    /// Time that the data had waited at this input; `before_ns` is the idle time that the data
+    /// already had when it arrived at this input. Both are sums over the calls counted in `calls`.
     pub(crate) here_ns: u64,
     pub(crate) before_ns: i64,
 }

@@ -24,7 +24,8 @@ use std::collections::BTreeMap;
 /// Version of the file's layout; it changes when a key changes its meaning or is removed.
 const FORMAT: u32 = 1;
 
-/// Figures of one run. Times are in microseconds of `CLOCK_MONOTONIC`; percentiles are by the
+/// Figures of one run. Durations are measured on `CLOCK_MONOTONIC`; the end of a field's name is
+/// their unit: `_us`, `_ms` or `_s`. [`Quantiles`] are in microseconds; percentiles are by the
 /// nearest rank, and exact unless [`Quantiles::histogram`] says otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -38,11 +39,12 @@ pub struct Summary {
     pub facts: Vec<Fact>,
     /// Notes of the analysis for readers of the figures.
     pub notes: Vec<String>,
-    /// The first failures of components, with topic and sequence number.
+    /// The first failures of components, with topic and sequence number of the sample, if one
+    /// triggered the call.
     pub failures: Vec<String>,
     /// Modules that ended unexpectedly, in the order of their ends.
     pub faults: Vec<Fault>,
-    /// Switches between the modes of the graph, in their order.
+    /// Switches between the modes of the graph, and refused requests, in their order.
     pub modes: Vec<ModeSwitch>,
     /// Work of the graph that was not done although no call failed.
     pub problems: Vec<Problem>,
@@ -75,7 +77,7 @@ pub struct Summary {
     pub superseded: u64,
     /// Samples that came while their component was inactive, summed over all inputs.
     pub inactive: u64,
-    /// Every input of every component.
+    /// Every input of the components in `stages`.
     pub subscriptions: Vec<SubscriptionSummary>,
     /// Inputs and outputs that missed deadlines of their topics.
     pub deadlines: Vec<DeadlineSummary>,
@@ -83,7 +85,7 @@ pub struct Summary {
     pub backpressure: Vec<BlockedOutput>,
     /// Every service that a component calls or serves.
     pub services: Vec<ServiceSummary>,
-    /// Every component.
+    /// Every component that reported a call or a count, or whose process was killed or crashed.
     pub stages: Vec<StageSummary>,
     /// Age of sensor data when a sink's callback ends, for each sink and each source.
     pub end_to_end: Vec<EndToEnd>,
@@ -114,9 +116,9 @@ pub struct SubscriptionSummary {
     /// True if its samples trigger the component. Then a missed sample is work that was not done;
     /// otherwise only the newest sample counts, and missed samples were superseded.
     pub triggers: bool,
-    /// Samples that arrived.
+    /// Samples that were read.
     pub received: u64,
-    /// Samples that were published and did not arrive, because newer ones had replaced them.
+    /// Samples that newer ones replaced before they were read.
     pub missed: u64,
     /// Samples that were dropped for their age (lifespan).
     pub expired: u64,
@@ -165,8 +167,8 @@ pub struct ServiceSummary {
 }
 
 impl ServiceSummary {
-    /// Returns the number of calls without a response that did not time out: refused, without a
-    /// peer, or not sent.
+    /// Returns the number of calls that failed for another reason than a time-out: the server
+    /// refused them, their other end had ended, or they were not sent.
     #[must_use]
     pub fn failed(&self) -> u64 {
         let CallCounters { refused, peer_gone, not_sent, .. } = self.calls;
@@ -192,7 +194,8 @@ pub struct StageSummary {
     pub processing_us: Quantiles,
     /// Transmission ÷ processing; `None` if there is no transmission.
     pub transmission_to_processing: Option<Ratio>,
-    /// Calls not made and samples not used, by reason, as the component's process counted them.
+    /// Counters of the component's processes: calls, failed calls, and, by reason, calls not made
+    /// and samples not used. `None` if they reported none.
     pub counters: Option<CallbackCounters>,
 }
 
@@ -251,7 +254,8 @@ pub struct EndToEnd {
 /// Parts of an age, in microseconds; they may be negative because of the clock error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
-    /// Time from publishes to the starts of the callbacks that they triggered, and of conversions.
+    /// Time from each publish to the start of the callback that it triggered, and the time of
+    /// conversions.
     pub communication_us: f64,
     /// Time in callbacks without conversions, and in the source from source time to publish.
     pub computation_us: f64,

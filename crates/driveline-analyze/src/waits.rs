@@ -10,7 +10,7 @@ use driveline_terminal::figures::digits;
 use driveline_types::TopicId;
 use serde::Serialize;
 
-/// Maximum number of stages that data passes.
+/// Maximum number of stages through which the search follows the data back from the sink.
 const MAX_STEPS: usize = 64;
 
 /// The longest wait of the oldest data on its way to the sink.

@@ -120,7 +120,8 @@ impl Collector {
         }
     }
 
-    /// Returns true if a port of the component was refused a connection.
+    /// Returns true if a refused connection is listed for the component. If two components of the
+    /// run report the same refusal, it is listed only for the one that reported it first.
     #[must_use]
     pub fn was_refused(&self, component: &str) -> bool {
         self.accounts.refused.iter().any(|(of, ..)| of == component)

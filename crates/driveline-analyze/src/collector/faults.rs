@@ -84,7 +84,7 @@ impl Collector {
         self.faults.kept.push(open);
     }
 
-    /// Notes that the module of the newest fault is ready again, `after_ms` after its end.
+    /// Notes that a module is ready again, `after_ms` after its newest fault ended it.
     pub fn recovered(&mut self, module: &str, after_ms: f64) {
         // The time of the first recovery stays: without a new fault, the module was restarted
         // together with another one (`restart_with`).
@@ -93,8 +93,8 @@ impl Collector {
         }
     }
 
-    /// Notes that the module stays down: it was not ready again after its newest fault, if it has
-    /// one.
+    /// Notes that a module stays down. Marks its newest fault, if it has one and the module was not
+    /// ready again after it.
     pub fn stays_down(&mut self, module: &str) {
         let newest = self.faults.newest(module);
         if let Some(open) = newest.filter(|open| open.fault.ready_after_ms.is_none()) {

@@ -152,7 +152,7 @@ pub(super) struct Row {
 }
 
 /// Returns horizontal stacked bars on one scale from zero. Bars longer than `most` are cut off, so
-/// that they do not make all others invisible. They are not a picture but lines of text, so that a
+/// that they do not make all others invisible. The rows are HTML, not an SVG picture, so that a
 /// narrow page can put the words above their bar instead of cutting them off.
 pub(super) fn stacked_rows(
     rows: &[Row],

@@ -246,7 +246,7 @@ pub(super) fn cards(s: &Summary) -> String {
     format!("<div class=cards>{cards}</div>")
 }
 
-/// Returns remarks for the reader. Only limitations of the figures are in a box.
+/// Returns remarks for the reader: the notes in a box, then explanations of waits, and the facts.
 pub(super) fn remarks(s: &Summary) -> Option<String> {
     let items = |all: &mut dyn Iterator<Item = String>| {
         all.map(|text| format!("<li>{text}</li>")).collect::<String>()

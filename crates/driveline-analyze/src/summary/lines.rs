@@ -6,7 +6,7 @@ use crate::backpressure::BlockedOutput;
 use crate::deadlines::{DeadlineSummary, PortEnd};
 use driveline_terminal::figures::duration_us;
 
-/// Maximum number of outputs and timers that a line names.
+/// Maximum number of entries of a list that a line names.
 const MAX_NAMED: usize = 4;
 
 /// Returns the first few entries of a list, and the number of the others.
@@ -20,7 +20,7 @@ fn few(all: &[String]) -> String {
 
 impl Summary {
     /// Returns a line that begins `blocked in publish: fast 4.1 s on 'x/tick' (41 waits for slow, 1
-    /// timed out)`, the longest first; `None` if no output waited.
+    /// timed out)`, the output that waited longest first; `None` if no output waited.
     #[must_use]
     pub fn blocked_in_publish(&self) -> Option<String> {
         let mut outputs: Vec<_> = self.backpressure.iter().collect();
