@@ -75,7 +75,7 @@ fn print_field(cloud: &CloudView<'_>, field: &FieldSpec<'_>, p: &mut Printer<'_>
     Ok(())
 }
 
-/// Range of a field with one element.
+/// Returns the range of a field; `None` if a point has several elements of it, or without points.
 fn range(cloud: &CloudView<'_>, field: &FieldSpec<'_>) -> Option<Range> {
     let mut range = Range::default();
     if field.count != 1 || cloud.is_empty() {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command `driveline`.
-//! This crate contains only arguments, tables and exit codes. Functions that other programs could
-//! use are in `driveline-runtime`, `driveline-shm` and `driveline-analyze`.
+//! This crate contains only what is the command's own, such as its arguments, tables, texts and exit
+//! codes. Functions that other programs could use are in the crates on which it depends, for example
+//! `driveline-runtime`.
 
 mod arguments;
 mod cloud;

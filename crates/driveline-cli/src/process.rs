@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Information of the kernel on a process, for users. The kernel reuses process ids, so no action
-//! depends on it.
+//! Information of the kernel on a process, for texts that users read. The kernel reuses process
+//! ids, so it can be about another process; no action depends on it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Returns the name of a process; for a module's process, the name of the module.
+/// Returns the name of a process, of which the kernel keeps 15 bytes. A module's process has the
+/// name of its module.
 pub(crate) fn name(pid: u32) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|n| n.trim_end().to_owned())
 }
@@ -17,7 +18,7 @@ pub(crate) fn program(pid: u32) -> Option<String> {
     Some(path.rsplit('/').next().unwrap_or(path).to_owned())
 }
 
-/// Returns true if SIGSTOP or a debugger has suspended it.
+/// Returns true if SIGSTOP or a debugger has suspended a process.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     field(pid, 0).is_some_and(|state| state.starts_with(['T', 't']))
 }

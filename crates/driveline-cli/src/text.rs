@@ -10,7 +10,7 @@ pub(crate) fn count(n: u64, what: &str) -> String {
 }
 
 /// Replaces control characters other than tabs, and characters without a visible shape; cuts the
-/// text to a number of columns.
+/// text to a number of characters, each of which counts as one column.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     let clean = text.chars().map(|c| if misleads(c) && c != '\t' { '\u{fffd}' } else { c });
     let long = text.chars().count() > columns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reasons why an end of a topic is not seen: its module is suspended, restarting or down, or the
-//! topic stays in its process.
+//! Reasons why an end of a topic is not seen: its module does not answer, for example because it is
+//! suspended, restarting or down, or the topic has `reach: process`.
 
 use crate::text::cut;
 use driveline_runtime::launch::control::{
@@ -77,8 +77,8 @@ impl Runs {
         self.0.iter().flat_map(|run| &run.processes)
     }
 
-    /// Returns the reasons why this end of the topic is not seen: one for each module of the runs
-    /// that should have such an end.
+    /// Returns the reasons why ends of this kind are not seen on the topic: one for each module of
+    /// the runs that has such an end which tools cannot see. `None` if there is no such module.
     pub(super) fn why(&self, topic: &str, end: End) -> Option<String> {
         let one = |module: &ProcessStatus| {
             let topic = module.topics.iter().find(|t| t.name == topic && end.is_of(t))?;
@@ -121,7 +121,8 @@ impl Runs {
     }
 }
 
-/// Returns the reason why a module does not answer, as the last part of a sentence.
+/// Returns the reason why a module does not answer, as the last part of a sentence; `None` if it is
+/// ready.
 fn trouble(module: &ProcessStatus) -> Option<String> {
     if module.suspended {
         let pid = module.pid.unwrap_or_default();

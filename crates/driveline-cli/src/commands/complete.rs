@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names for the Tab key: topics, domains, runs, modules and parameters; and the man pages.
+//! Completion scripts, names for them (topics, domains, runs, modules and parameters), and the man
+//! pages.
 
 use super::absent::Runs;
 use super::bench;
@@ -31,7 +32,8 @@ pub(crate) fn complete(arguments: &Complete, screen: &Screen) -> u8 {
             graph.map_or_else(|| super::parameters::names_of_runs(domain), parameters)
         }
     };
-    // The output goes to a shell, and other users may have chosen some of the names.
+    // The output goes to a shell, and other users may have chosen some of the names. So only names
+    // of harmless characters are printed.
     names.retain(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./=".contains(&b)));
     screen.print(&names.into_iter().map(|name| name + "\n").collect::<String>());
     exit::DONE

@@ -39,7 +39,7 @@ pub(super) enum Missing {
     None(String),
     /// Several runs exist.
     Several(String, Vec<RunStatus>),
-    /// The run cannot be asked.
+    /// The domain or the run cannot be asked.
     Failed(String),
 }
 

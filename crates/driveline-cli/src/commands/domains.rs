@@ -73,7 +73,7 @@ impl DomainPlace {
         self.closing(what, shown, processes, others) + &hint_at_users(&users)
     }
 
-    /// Returns the last line of a list: the domain that was listed, and other domains in use.
+    /// Returns the last lines of a list: the domain that was listed, and other domains in use.
     pub(super) fn closing(
         &self,
         what: &str,
@@ -116,8 +116,8 @@ impl Other {
     }
 }
 
-/// Hint at other users' processes, which this user cannot see, with the remedy.
-/// Returns a line on domains of other users; empty if there are none.
+/// Returns a line on domains of other users, whose processes this user cannot see, with the remedy;
+/// empty if there are none.
 pub(super) fn hint_at_users(users: &[u32]) -> String {
     const MOST: usize = 4;
     let how = |user: &str| {

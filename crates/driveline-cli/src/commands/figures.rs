@@ -157,7 +157,8 @@ fn end_of(row: &Row) -> &str {
     row[0].split_once(ARROW).map_or(&row[0], |(_, end)| end)
 }
 
-/// Heads over groups of columns, each ending where its last column ends.
+/// Returns a line with the heads of groups of columns. Each head ends where the last column of its
+/// group ends.
 fn over(groups: &[(usize, usize, &str)], rows: &[Row]) -> String {
     let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
     let end =

@@ -170,7 +170,7 @@ fn known(wanted: &str, answers: &[Answer], place: &DomainPlace) -> Result<(), St
     ))
 }
 
-/// Returns the part of a report about one topic.
+/// Returns the part of a report about one topic or service; the whole report if `topic` is `None`.
 fn only(mut report: Report, topic: Option<&str>) -> Report {
     if let Some(topic) = topic {
         report.topics.retain(|t| t.topic == topic);
@@ -267,8 +267,8 @@ fn listening(endpoint: &str) -> String {
     }
 }
 
-/// Returns a remark if the gateway was built from other sources than this program: its faults may
-/// be fixed here, or its features missing.
+/// Returns a remark if the gateway was built from other sources than this program: mistakes of the
+/// gateway may be corrected in newer sources, and features may be missing in older ones.
 fn of_another_build(report: &Report) -> Option<String> {
     let (version, commit) = (report.version.as_str(), report.commit.as_str());
     // Older releases do not report their commit.

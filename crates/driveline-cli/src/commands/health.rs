@@ -14,7 +14,8 @@ fn head(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
 
-/// Prints the health of components; nothing if the run is of a release that does not report it.
+/// Prints the health of components, executors and ends of topics; nothing if no module reports it,
+/// as in runs of older releases.
 pub(super) fn print(run: &RunStatus, screen: &Screen) {
     let modules: Vec<_> =
         run.processes.iter().filter_map(|p| Some((p, p.health.as_ref()?))).collect();

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 /// long call each second.
 const HOLDS: Duration = Duration::from_millis(2500);
 
-/// Long calls, components that were refused a connection, and suspended modules.
+/// Long calls, components that were refused a connection, inputs that get no samples because their
+/// component holds too many, and modules and gateways that are suspended, restarting or down.
 pub(super) struct Hung {
     /// Components of each module.
     modules: BTreeMap<String, Vec<String>>,
@@ -113,7 +114,7 @@ impl Hung {
         }
     }
 
-    /// Returns one line for each component or module, for users.
+    /// Returns the lines for users: one for each such component, input, module and gateway.
     pub(super) fn lines(&self, summary: &Summary) -> Vec<String> {
         self.lines_at(Instant::now(), summary)
     }
@@ -163,7 +164,8 @@ impl Hung {
         away.chain(suspended).chain(calls).chain(refused).chain(kept).collect()
     }
 
-    /// Returns the number of samples that were published after the sample of the call.
+    /// Describes how many samples were published after the sample of the call; empty if none, or if
+    /// the number is unknown.
     fn newer(&self, place: &CallPlace, summary: &Summary) -> String {
         // Each publisher counts its own sequence, so with several publishers, the sequence number
         // of a sample does not show how many were published before it.

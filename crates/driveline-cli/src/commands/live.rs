@@ -125,8 +125,9 @@ impl Live {
         rate
     }
 
-    /// Returns the table shown during a run: activity of the components in the last seconds, and
-    /// ages of the data at the sinks.
+    /// Returns the table shown during a run: activity of the components in the last seconds, ages
+    /// of the data at the sinks, calls of services, use of processors, and lines on failed calls,
+    /// blocked outputs and overruns.
     fn live_table(
         &self,
         summary: &Summary,
@@ -158,7 +159,7 @@ impl Live {
         out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
     }
 
-    /// Returns the whole table, at most as wide as `columns`.
+    /// Returns the table of the whole run, at most as wide as `columns`.
     pub(crate) fn table(summary: &Summary, rate: Option<f64>, columns: usize) -> Vec<Line> {
         let facts = summary.facts.iter().map(|f| note_line(&f.component, &f.name, &f.text));
         let mut out = vec![];
@@ -244,7 +245,7 @@ impl Live {
     }
 }
 
-/// Sum over all inputs.
+/// Returns the sum of one count over all inputs.
 fn dropped(summary: &Summary, of: fn(&SubscriptionSummary) -> u64) -> u64 {
     summary.subscriptions.iter().map(of).fold(0, u64::saturating_add)
 }

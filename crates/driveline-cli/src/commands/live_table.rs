@@ -17,7 +17,7 @@ const MEANS: &str = "LAST 5 s, MEANS";
 /// Number of components that a line names if the graph has more than `MANY`.
 pub(super) const MAX_NAMED: usize = 5;
 /// Factor of a change: a component has changed if its rate or its processing time in the window is
-/// at least this many times the value before the window, or at most the inverse of it.
+/// at least twice the value before the window, or at most half of it.
 const CHANGED: f64 = 2.0;
 /// Minimum number of calls for comparing a rate or a mean. In the window, it is sufficient if this
 /// number was expected at the earlier rate.
@@ -26,7 +26,8 @@ const COMPARED_CALLS: f64 = 10.0;
 /// from the machine's scheduler.
 const COMPARED_US: f64 = 1000.0;
 
-/// Counts of a component since the start of the run.
+/// Counts of a component: since the start of the run, or in a time span. `transmission` and
+/// `processing` are the number of values and their sum in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     runs: u64,
@@ -86,12 +87,12 @@ impl std::fmt::Display for Change {
 }
 
 impl Activity {
-    /// Returns true if it needs attention. A change alone may be intended.
+    /// Returns true if the component needs attention. A change alone may be intended.
     fn is_trouble(&self) -> bool {
         self.failed > 0 || self.missed > 0 || self.late > 0 || self.silent
     }
 
-    /// Returns the reasons why the component is listed, the worst first; `None` if it is only slow.
+    /// Returns the signs of trouble and the change, the worst first; `None` if there are none.
     fn why(&self) -> Option<String> {
         let why = [
             (self.failed > 0).then(|| format!("{} failed", self.failed)),
