@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command `driveline`.
-//! This crate contains only what is the command's own, such as its arguments, tables, texts and exit
-//! codes. Functions that other programs could use are in the crates on which it depends, for example
-//! `driveline-runtime`.
+//! This crate contains only the parts that no other program needs, such as arguments, tables and
+//! exit codes. Functions that other programs could use are in the crates on which it depends, for
+//! example `driveline-runtime`.
 
 mod arguments;
 mod cloud;

@@ -321,7 +321,8 @@ fn last_words(
     }
 }
 
-/// Lists modules that were not running at the end; `None` if there are none.
+/// Lists the modules that stayed down, or were never started, until the end; `None` if there are
+/// none.
 fn down(outcome: &Outcome) -> Option<String> {
     let one = |d: &Down| match &d.death {
         Some(death) => death.to_string(),
@@ -340,7 +341,7 @@ fn failed_calls(summary: &Summary) -> String {
     format!("; {}{first}", summary.failed_of().join(", "))
 }
 
-/// Returns a summary of other undone work; empty if there is none.
+/// Returns a summary of undone work other than failed calls; empty if there is none.
 fn not_done(summary: &Summary) -> String {
     let mut text: String =
         summary.problems.iter().take(MAX_PROBLEMS).map(|f| format!("; {}", f.what)).collect();
@@ -352,8 +353,8 @@ fn not_done(summary: &Summary) -> String {
 
 /// Returns the reason why a component was never called. `refused`: one of its connections was
 /// refused, as a note reports; `failed`: calls of other components failed, so its input may be
-/// missing; `cut_off`: calls of other components were cut off; `inactive`: samples came only while
-/// it was inactive.
+/// missing; `cut_off`: work of this component, or of one upstream of it, was cut off; `inactive`:
+/// samples came only while it was inactive.
 fn never(
     component: &str,
     topics: &[&TopicName],
@@ -459,7 +460,7 @@ struct Show<'a> {
 }
 
 impl<'a> Show<'a> {
-    /// `beside`: names of processes other than modules.
+    /// `beside`: names of the gateways.
     fn new(
         arguments: &Run,
         graph: &ResolvedGraph,

@@ -111,8 +111,8 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
     exit::DONE
 }
 
-/// Services that no gateway to ROS 2 serves, each with the first node of this domain that serves
-/// it.
+/// Returns the services that no gateway to ROS 2 serves, each with the first node of this domain
+/// that serves it.
 pub(super) fn servers(participants: &[ParticipantInfo]) -> BTreeMap<String, String> {
     let services = services(participants);
     let own = services.iter().filter(|(_, e)| !e.in_ros);

@@ -18,7 +18,8 @@ const MOST_SILENT: usize = 16;
 /// Maximum length of a process's reason for an incomplete listing, in characters.
 const MOST_OF_REASON: usize = 300;
 
-/// Returns the domain's place and all its participants. A domain that was never joined has none.
+/// Returns the domain's place and the participants that answer; prints warnings about the others. A
+/// domain that was never joined has no participants.
 pub(super) fn ask(
     domain: Option<&str>,
     screen: &Screen,

@@ -16,8 +16,8 @@ const HOST: &str = "driveline-host";
 const ASK: Duration = Duration::from_millis(500);
 
 /// Names the modules in the domain whose launcher has ended, and says how to end them; the last
-/// part of a sentence, empty without such modules. `graph`: only modules of this graph. Blocks for
-/// half a second at most.
+/// part of a sentence, empty without such modules. `graph`: only modules of this graph, and
+/// suspended modules, whose graph is not known. Blocks for half a second at most.
 pub(super) fn modules(directory: &Path, graph: Option<&str>) -> String {
     let survey = driveline_shm::survey(directory, ASK).unwrap_or_default();
     let mut found: Vec<(String, u32)> =

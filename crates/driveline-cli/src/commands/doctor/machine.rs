@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Facts of the machine and of this process's limits, read from `/proc` and `/sys`.
+//! Checks of the machine, from files in `/proc` and `/sys`, and of this process's limits.
 
 use super::{Check, Verdict};
 use driveline_runtime::host::memory_lock_refusal;
@@ -216,7 +216,7 @@ fn container(files: &Files) -> Check {
     }
 }
 
-/// Returns the strictest limits of the control groups above this process.
+/// Checks the strictest limits of the control groups that contain this process.
 fn cgroup(files: &Files) -> Check {
     let membership = files.line("proc/self/cgroup").unwrap_or_default();
     let Some(path) = membership.lines().find_map(|l| l.strip_prefix("0::")) else {
