@@ -13,7 +13,7 @@ use std::fmt;
 /// Number of columns to which the text of an error in a sample is cut.
 const FAULT: usize = 400;
 
-/// Returns the source time of the oldest data in the sample.
+/// Returns the source time of the oldest data in the sample; the publish time if it has no origins.
 fn source_time(header: &SampleHeader) -> MonotonicNs {
     header.oldest_source_time().unwrap_or(header.publish_time)
 }

@@ -14,7 +14,7 @@ use driveline_types::TopicName;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Time without a sample after which the reason is shown, once.
+/// Time after which the reason is shown, once, if the first sample has not arrived.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum number of names in one line.
 const MOST_NAMED: usize = 5;
@@ -26,7 +26,7 @@ pub(super) struct Waiting<'a> {
     timeout: Option<Duration>,
     screen: &'a Screen,
     since: Instant,
-    /// Set once a sample has arrived, or the reason was shown.
+    /// True once a sample has arrived, or the reason or the end of the last publisher was shown.
     settled: bool,
     told: bool,
     /// True after the first sample.
@@ -79,7 +79,8 @@ impl<'a> Waiting<'a> {
         self.told
     }
 
-    /// Checks for how long no sample has arrived, and shows the reason after [`PATIENCE`], once.
+    /// Checks for how long no sample has arrived. Shows the reason once, if no first sample has
+    /// arrived within [`PATIENCE`].
     ///
     /// # Errors
     /// If no sample has arrived within the time-out of the command.

@@ -99,7 +99,7 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
     lines.iter().map(|l| l.clone() + "\n").collect()
 }
 
-/// Hosts that can exchange samples with this host.
+/// Returns the hosts that can exchange samples with this host.
 fn there(report: &Report) -> impl Iterator<Item = &HostReport> {
     report.hosts.iter().filter(|h| h.alive && h.problem.is_none())
 }

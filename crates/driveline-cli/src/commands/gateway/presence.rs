@@ -10,8 +10,8 @@ use driveline_gateway::{HostReport, Report};
 pub(super) enum Presence {
     There,
     Gone,
-    /// The gateway of this start is gone. Another start of the same host exists, or existed later
-    /// than this one.
+    /// The gateway of this start is gone. A gateway of another start exists on the same host, or
+    /// existed there later than this one.
     Restarted,
 }
 
