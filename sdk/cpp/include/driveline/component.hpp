@@ -335,7 +335,8 @@ public:
     /// if an earlier call has read it with `read()`. But a sample that the trigger `any` chose for
     /// one call is not returned in later calls: keep it if they need it. Returns nothing if there
     /// is no sample, if it is older than the trigger's `max_age_ms`, if the component holds too
-    /// many samples, and in other functions.
+    /// many samples, and in other functions. Also returns nothing if the sample cannot be read as
+    /// a `T`; the call is then reported as failed.
     [[nodiscard]] std::optional<Sample<T>> read() const { return get(&dl_invocation_read); }
 
     /// Position among the component's inputs.
@@ -586,7 +587,8 @@ public:
         detail::Access::declare(component, *this);
     }
 
-    /// Sets the period, for example from a parameter. Call it once, in the component's `init`.
+    /// Starts the timer with this period, for example that of a parameter. Call it once, in the
+    /// component's `init`.
     [[nodiscard]] Status start(std::chrono::nanoseconds period) {
         if (started_) return Error{"this timer was started before"};
         if (period.count() <= 0)

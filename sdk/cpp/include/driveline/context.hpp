@@ -164,7 +164,7 @@ private:
 };
 
 /// A named part of the system that has publishers, subscriptions and parameters. Move-only; any
-/// thread. Objects that it created outlive it.
+/// thread. Objects that it created may outlive it.
 class [[nodiscard]] Node : public NodeView {
 private:
     friend class Context;
@@ -180,10 +180,11 @@ private:
 class [[nodiscard]] Context {
 public:
     /// Joins a domain. `name`: name of the process, as tools show it. `domain_dir`: if empty,
-    /// `DRIVELINE_DOMAIN_DIR` is used, or else the user's default domain. Creates the domain's
-    /// directory if it is missing. Touches nothing else outside the process until an endpoint with
-    /// host reach is created. The first call in a process raises its soft limit on open descriptors
-    /// to the hard limit; programs started from the process inherit it.
+    /// `DRIVELINE_DOMAIN_DIR` is used, or else the user's domain that `DRIVELINE_DOMAIN` names, or
+    /// else the user's default domain. Creates the domain's directory if it is missing. Touches
+    /// nothing else outside the process until an endpoint with host reach is created. The first
+    /// call in a process raises its soft limit on open descriptors to the hard limit; programs
+    /// started from the process inherit this limit.
     [[nodiscard]] static Result<Context> create(const std::string& name,
                                                 const std::string& domain_dir = {}) {
         Context context;

@@ -47,7 +47,7 @@ using SchemaHandle = Handle<dl_schema, dl_schema_drop>;
 using SampleHandle = Handle<dl_sample, dl_sample_drop>;
 using LoanHandle = Handle<dl_loan, dl_loan_drop>;
 
-/// An empty struct of the C library, with its size set.
+/// Returns a struct of the C library with its size set and all other fields zero.
 template <class T>
 [[nodiscard]] T sized() noexcept {
     T c{};

@@ -269,7 +269,7 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
 }  // namespace detail
 
 /// Returns the head of an image without gaps between its rows. Fails if the encoding does not
-/// permit the size, or if a row is longer than 4 GiB.
+/// permit the size, if a side is longer than `max_image_side`, or if a row is longer than 4 GiB.
 [[nodiscard]] inline Result<Image> make_image(const Header& header, std::uint32_t width,
                                               std::uint32_t height, Encoding encoding) {
     const std::uint64_t row_size = std::uint64_t{width} * bytes_per_pixel(encoding);

@@ -141,7 +141,7 @@ private:
 }
 
 /// Returns the length of the payload that holds `mat` in this encoding, in bytes: the size to loan.
-/// Fails if the matrix has another type.
+/// Fails if the matrix has another type, or if it is no image.
 [[nodiscard]] inline Result<std::size_t> image_payload_size(const cv::Mat& mat, Encoding encoding) {
     auto height = detail::image_height(mat, encoding);
     if (!height) return std::move(height).error();
@@ -178,7 +178,7 @@ private:
 }
 
 /// The same with the usual encoding for the type of `mat`: see `usual_encoding`. For other
-/// encodings (`rgb8`, `yuyv`, `mono16`, `bayer_rggb8`), use the function with an encoding.
+/// encodings, such as `rgb8` or `mono16`, use the function with an encoding.
 [[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output,
                                                    const cv::Mat& mat, const Header& header = {}) {
     const auto encoding = usual_encoding(mat.type());

@@ -6,8 +6,8 @@
 ///   pointer inside the process, and serialised once if there are readers in other processes, or if
 ///   the topic is transient-local;
 /// - *bytes*: `driveline::Bytes`, with an encoding that Driveline does not interpret;
-/// - *object*: any other movable type, except types of anonymous namespaces; passed as a pointer,
-///   only inside the process.
+/// - *object*: any other movable type; passed as a pointer, only inside the process. Do not use
+///   types of anonymous namespaces: two libraries can have different types with the same name.
 #pragma once
 
 #include <concepts>

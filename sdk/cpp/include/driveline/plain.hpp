@@ -248,7 +248,7 @@ constexpr bool is_type_name(std::string_view text) {
 inline constexpr std::size_t no_gap = std::numeric_limits<std::size_t>::max();
 
 /// Returns the number (from 0) of the first field that does not begin at the end of the previous
-/// field, or the number of fields if bytes remain at the end.
+/// field, or the number of fields if bytes remain at the end; `no_gap` if the fields fill the type.
 template <class T>
 constexpr std::size_t first_gap() {
     std::size_t end = 0;

@@ -73,7 +73,7 @@ enum class Datatype : std::uint32_t {
     return static_cast<Datatype>(number);
 }
 
-/// In bytes.
+/// Returns the size of a value of this type, in bytes.
 [[nodiscard]] constexpr std::uint32_t size_of(Datatype type) noexcept {
     switch (type) {
         case Datatype::int8:

@@ -17,9 +17,11 @@
 /// ```
 ///
 /// A field is a number of 8 to 32 bits, `float`, `double`, `bool` (as `uint8`), an enum of such a
-/// number, or an array of these. Bytes that belong to no field must be padding of the compiler or
-/// of members named `padding`, `pad`, `unused`, `reserved`, or PCL's `data`, `data_c`, `data_n`.
-/// Otherwise the type is refused, because such bytes could be a member that readers would miss.
+/// number, or an array of these. Bytes that belong to no field must be padding of the compiler, or
+/// members with a name that stands for padding, such as `padding`, `pad0`, `unused`, `reserved` or
+/// PCL's `data`. Otherwise the type is refused, because such bytes could be a member that readers
+/// would miss. The macros `DRIVELINE_DETAIL_POINT_NAMES` and `DRIVELINE_DETAIL_PADDING_NAMES` below
+/// list all known names of fields and of padding.
 #pragma once
 
 #include <algorithm>

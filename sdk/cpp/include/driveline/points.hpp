@@ -77,7 +77,8 @@ inline Error wrong_field(const CloudView& cloud, const PointMember& expected,
                  "; the cloud's fields are " + all + std::string(remedy)};
 }
 
-/// Returns the cloud's field for a member, by name.
+/// Returns the cloud's field with the name of a member; for a member `rgb` or `rgba`, otherwise the
+/// field with the other of these two names.
 inline const PointField* find_field(const CloudView& cloud, std::string_view name) {
     for (const PointField& field : cloud.fields()) {
         if (plain::fixed_text(field.name) == name) return &field;
@@ -298,8 +299,8 @@ public:
 
     /// Writes the head of a cloud of `height` rows of `width` points into a payload of at least
     /// `payload_size`. The bytes of the points are left as they are; `is_dense` is 0. Fails if the
-    /// payload is too short, or if the point type has bytes that belong to no field and are no
-    /// padding.
+    /// payload is too short or not aligned for `P`, if a row is longer than 4 GiB, or if the point
+    /// type is refused (`driveline/point_fields.hpp`).
     [[nodiscard]] static Result<CloudMut> from(plain::Mut<PointCloud> payload, const Header& header,
                                                std::uint32_t width, std::uint32_t height = 1) {
         const auto& members = detail::point_fields<P>();

@@ -51,12 +51,14 @@ struct Origin {
     std::chrono::nanoseconds idle{0};
 };
 
-/// Metadata of a sample. Times are those of the publisher's host.
+/// Metadata of a sample. Times are on this host's clock: if the sample comes from another host, the
+/// gateway of this host has converted the source times and published the sample here.
 struct SampleHeader {
     /// 1 for a publisher's first sample, and one more for each further sample.
     std::uint64_t sequence = 0;
+    /// Time of publishing on this host; for a sample from another host, by the gateway.
     MonotonicTime publish_time;
-    /// `CLOCK_REALTIME - CLOCK_MONOTONIC` of the publisher's host at `publish_time`.
+    /// `CLOCK_REALTIME - CLOCK_MONOTONIC` of this host at `publish_time`.
     std::chrono::nanoseconds wall_offset{0};
     /// The same for all samples that descend from one source sample; never 0.
     std::uint64_t trace_id = 0;

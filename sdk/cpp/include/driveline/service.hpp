@@ -122,7 +122,7 @@ concept ServiceTypes = payload::Opaque<Request>
 }  // namespace detail
 
 /// Sends requests to the only server of a service; made by `Node::client`. Move-only; one thread at
-/// a time. Responses outlive it. A call allocates, makes system calls and blocks until its time-out
+/// a time. Responses may outlive it. A call allocates, makes system calls and blocks until its time-out
 /// at most, so call only on threads that may block.
 template <class Request, class Response>
 class [[nodiscard]] Client {
@@ -312,7 +312,7 @@ private:
 };
 
 /// Offers a service; made by `Node::service`. Move-only; one thread at a time. Dropping it notifies
-/// its clients. Requests and responders outlive it.
+/// its clients. Requests and responders may outlive it.
 template <class Request, class Response>
 class [[nodiscard]] Service {
     static_assert(detail::ServiceTypes<Request, Response>,

@@ -18,7 +18,7 @@ namespace driveline {
 class NodeView;
 
 /// Subscription of a topic; made by `Node::subscription`. Move-only; one thread at a time. Samples
-/// outlive it.
+/// may outlive it.
 template <class T>
 class [[nodiscard]] Subscription {
 public:
