@@ -29,7 +29,7 @@ pub(super) enum Prepared {
 }
 
 pub(super) struct Deployed {
-    /// Removed after the containers, when this value is dropped.
+    /// Removed when this value is dropped, unless it is the directory of `--attach`.
     directory: RunDirectory,
     containers: Option<Containers>,
 }
@@ -90,7 +90,7 @@ impl Deployed {
         Placement { accounts: self.directory.accounts(), starter }
     }
 
-    /// Records where each module ran, and removes the remaining containers.
+    /// Records where each module ran, and removes the remaining containers, then the directory.
     pub(super) fn end(self, modules: &mut [ModuleFacts], screen: &Screen) {
         let Some(containers) = &self.containers else { return };
         for deployed in containers.deployed() {

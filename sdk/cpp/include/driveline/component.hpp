@@ -128,9 +128,9 @@ private:
 ///
 /// An error that a function returns is reported with class, instance, topic and sequence number,
 /// and counted. An error in `init` ends the module. After an error in `on_activate` the component
-/// stays inactive; if no mode names it, the module ends. After an error in another function the
-/// component stays in service. An exception that leaves a function is treated as an error, but
-/// takes longer: do not use exceptions for the handling of samples.
+/// stays inactive; if no mode names it, or the run can try no other mode, the module ends. After an
+/// error in another function the component stays in service. An exception that leaves a function is
+/// treated as an error, but takes longer: do not use exceptions for the handling of samples.
 ///
 /// The constructor is also called to describe the class: it must be cheap and have no side effects.
 /// Open files and load models in `init`.
@@ -153,8 +153,8 @@ public:
     /// Called when the component becomes active: from here on its callback and timers run, and its
     /// outputs publish. If a mode of the graph names the component, called each time such a mode
     /// begins. If no mode names the component, called once, after `init` of all components of the
-    /// module. After an error the component stays inactive and the mode is not entered; if no mode
-    /// names the component, the module ends.
+    /// module. After an error the component stays inactive, and the run tries another mode; if it
+    /// can try none, or if no mode names the component, the module ends.
     virtual Status on_activate() { return {}; }
     /// Called when the component becomes inactive: until the next `on_activate`, neither callback
     /// nor timers run, and arriving samples count as `inactive`. After this function has returned,

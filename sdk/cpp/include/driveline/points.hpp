@@ -77,8 +77,8 @@ inline Error wrong_field(const CloudView& cloud, const PointMember& expected,
                  "; the cloud's fields are " + all + std::string(remedy)};
 }
 
-/// Returns the cloud's field with the name of a member; for a member `rgb` or `rgba`, otherwise the
-/// field with the other of these two names.
+/// Returns the cloud's field with the name of a member. If there is none and the member is `rgb` or
+/// `rgba`, returns the field with the other of these two names.
 inline const PointField* find_field(const CloudView& cloud, std::string_view name) {
     for (const PointField& field : cloud.fields()) {
         if (plain::fixed_text(field.name) == name) return &field;

@@ -122,8 +122,8 @@ concept ServiceTypes = payload::Opaque<Request>
 }  // namespace detail
 
 /// Sends requests to the only server of a service; made by `Node::client`. Move-only; one thread at
-/// a time. Responses may outlive it. A call allocates, makes system calls and blocks until its time-out
-/// at most, so call only on threads that may block.
+/// a time. Responses may outlive it. A call allocates, makes system calls and blocks until its
+/// time-out at most, so call only on threads that may block.
 template <class Request, class Response>
 class [[nodiscard]] Client {
     static_assert(detail::ServiceTypes<Request, Response>,
