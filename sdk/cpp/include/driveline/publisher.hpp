@@ -222,7 +222,8 @@ template <class T>
 class PublisherBase {
 public:
     /// Plain types: returns memory for a message with `tail_count` elements in its trailing array.
-    /// Does not allocate. Blocks only while another thread publishes with this publisher.
+    /// Does not allocate, except for the first loans of a thread. Blocks only while another thread
+    /// publishes with this publisher.
     [[nodiscard]] Result<Loan<T>> loan(std::size_t tail_count = 0) const requires plain::Type<T> {
         auto size = plain::payload_size<T>(tail_count);
         if (!size) return std::move(size).error();
