@@ -7,8 +7,8 @@
 //! plots in it; it needs no network and no script). A run that was cut short gives a valid summary
 //! and report of what was seen.
 //!
-//! Measuring tools also use two types of this crate: [`Rank`] defines percentiles, and
-//! [`MachineFacts`] describes the machine.
+//! The laboratory also uses parts of this crate, for example [`Rank`], which defines percentiles,
+//! and [`MachineFacts`], which describes the machine.
 //!
 //! Not here: making the records (crates `driveline` and `driveline-runtime`) and showing them live
 //! (the command-line tool).

@@ -373,8 +373,8 @@ impl Summary {
         ends.into_iter().take(3).filter_map(|e| e.longest_wait.as_ref()).map(|w| w.text.as_str())
     }
 
-    /// Returns a sentence about samples that caused no call although their component ran; `None` if
-    /// there were none.
+    /// Returns a sentence about samples that caused no call although their component ran, or that a
+    /// call could not read because they were too old; `None` if there were none.
     #[must_use]
     pub fn uncalled(&self) -> Option<String> {
         let counters = self.stages.iter().filter_map(|stage| stage.counters.as_ref());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Information of the kernel on a process, for texts that users read. The kernel reuses process
-//! ids, so it can be about another process; no action depends on it.
+//! ids, so the information can be about another process: no action depends on it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
