@@ -46,7 +46,7 @@ pub struct Collector {
     pub(crate) cut_off: BTreeSet<String>,
     /// Number of callbacks with a negative age or part of an age, and the lowest of these values.
     pub(crate) below_zero: (u64, i64),
-    /// Modules that ended unexpectedly, and modules that exceeded a declared limit.
+    /// Faults of modules and gateways, and cases in which a module exceeded a declared limit.
     pub(crate) faults: Faults,
     /// Switches between modes.
     pub(crate) modes: ModeSwitches,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Modules that ended while the graph ran: time, cause and consequences.
+//! Faults of modules and gateways: time, cause and consequences.
 
 use crate::records::StageRecord;
 use driveline_types::{MonotonicNs, TopicId};
@@ -8,12 +8,12 @@ use serde::Serialize;
 /// Maximum number of faults kept with their details; all are counted.
 pub const MAX_FAULTS: usize = 1_000;
 
-/// An unexpected end of a module.
+/// An unexpected end, failed start or time-out at the start of a module or gateway.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fault {
-    /// Module.
+    /// Module or gateway.
     pub module: String,
-    /// Its process.
+    /// Its process; 0 after a failed start or a time-out.
     pub pid: u32,
     /// Time since the first callback of the run, in seconds.
     pub at_s: f64,

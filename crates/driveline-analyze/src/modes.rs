@@ -15,7 +15,8 @@ pub struct ModeSwitch {
     pub from: Option<String>,
     /// The mode that was requested.
     pub requested: String,
-    /// The mode that was entered; `None` if the request was refused, or if the run ended first.
+    /// The mode that was entered; `None` if the request was refused, or if the run ended or another
+    /// switch began first.
     pub entered: Option<String>,
     /// Source of the request, for people.
     pub cause: String,

@@ -42,7 +42,8 @@ pub struct Summary {
     /// The first failures of components, with topic and sequence number of the sample, if one
     /// triggered the call.
     pub failures: Vec<String>,
-    /// Modules that ended unexpectedly, in the order of their ends.
+    /// Modules and gateways that ended unexpectedly, could not start or were not ready in time, in
+    /// the order of these faults.
     pub faults: Vec<Fault>,
     /// Switches between the modes of the graph, and refused requests, in their order.
     pub modes: Vec<ModeSwitch>,

@@ -71,7 +71,7 @@ const TICKS_PER_S: f64 = 100.0;
 /// Maximum number of modules that a line names.
 const MAX_MODULES: usize = 6;
 
-/// Use of processors by the modules of a run, since the previous reading.
+/// Use of processors by the modules and gateways of a run, since the previous reading.
 #[derive(Default)]
 pub(crate) struct CpuUse {
     /// By module: its process, and its ticks at the previous reading.

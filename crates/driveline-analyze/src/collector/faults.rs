@@ -21,7 +21,8 @@ impl Collector {
         }
     }
 
-    /// Notes that a module with these components has ended unexpectedly.
+    /// Notes that a module with these components, or a gateway, has ended unexpectedly, could not
+    /// start or was not ready in time.
     pub fn fault(
         &mut self,
         module: &str,

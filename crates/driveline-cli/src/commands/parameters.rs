@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `driveline param` and `driveline log-level`: change parameters and log levels during a run
-//! (`docs/protocols/control.md`).
+//! `driveline param` and `driveline log-level`: show and change parameters, and change log levels,
+//! during a run (`docs/protocols/control.md`).
 
 use super::control::{AGAIN, ASK, Found, LINE, NAME, called, select};
 use super::survey::print_table;
