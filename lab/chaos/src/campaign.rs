@@ -20,17 +20,19 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time for a graph to start, and for a module to work again.
+/// Time for a graph to start, for a module to work again, and for the run to respond.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(120);
 /// Time in which a call must take an injected fault.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// Time for a run to end in order.
 const ENDS_WITHIN: Duration = Duration::from_secs(90);
-/// Time in which the processes of a killed launcher must end; a later end is a breach.
+/// Time in which the processes of a run must end after the end of their launcher, or, if the graph
+/// lets them continue without it, after SIGTERM. A later end is a breach.
 const LAUNCHER_LOST: Duration = Duration::from_secs(6);
-/// Time for counters to arrive, which modules send once a second.
+/// Time for counters, which modules send once a second, and for the record of a call to arrive.
 const COUNTED: Duration = Duration::from_millis(1200);
-/// Time for descriptors and segments of dead peers to be closed.
+/// Time for the observer to connect before the faults. After the last fault: time for restarts to
+/// end, and for descriptors and segments of dead peers to be closed.
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 
 /// Inputs of a campaign.
@@ -42,7 +44,8 @@ pub struct CampaignOptions {
     pub seed: u64,
     /// Time before the first fault of each run.
     pub quiet: Duration,
-    /// Topics whose gaps are measured. If empty, all topics of the graph with host reach.
+    /// Topics whose gaps are measured. If empty, all topics that modules publish, except those with
+    /// process reach.
     pub watch: Vec<String>,
     /// Cause faults beyond the graph's limit of restarts.
     pub beyond_limits: bool,
@@ -59,7 +62,9 @@ struct Campaign<'a> {
     began: Instant,
 }
 
-/// Causes all planned faults. Blocks until all are answered, or until an interruption.
+/// Causes the planned faults. Blocks until each is answered or its time-out has passed, or until an
+/// interruption. If a fault ends a run that should go on, the rest of this run's faults is left
+/// out.
 ///
 /// # Errors
 /// If a run cannot be started or observed, or ends before its first fault, with the reason.
@@ -280,7 +285,8 @@ impl<'a> Running<'a> {
         self.until(RECOVERS_WITHIN, "the run does not respond", Some)
     }
 
-    /// Polls until `answer` returns a value. Fails with `otherwise` after a time-out.
+    /// Polls until `answer` returns a value. Fails with `otherwise` after a time-out, and at once
+    /// if the run has ended.
     fn until<T>(
         &mut self,
         within: Duration,
@@ -303,7 +309,8 @@ impl<'a> Running<'a> {
         self.session.ended().is_ok_and(|ended| ended.is_some())
     }
 
-    /// Causes a fault and waits for the answer. The error is the reason why no answer came.
+    /// Causes a fault and waits for the answer. The error is the reason why the fault could not be
+    /// caused, or why the answer is missing or wrong.
     fn cause(&mut self, planned: &Planned, pid: &mut Option<u32>) -> Result<Answer, String> {
         match (planned.kind, planned.module.as_deref()) {
             (FaultKind::Launcher, _) => {
@@ -381,7 +388,8 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Waits until a module that ended works again, together with the modules restarted with it.
+    /// Waits until a module that ended stays down, or until it works again, together with the
+    /// modules restarted with it.
     fn recovered(&mut self, module: &str, before: u64, at: Instant) -> Result<Answer, String> {
         let name = module.to_owned();
         let down = self.until(RECOVERS_WITHIN, "the module does not work again", |run| {
@@ -523,7 +531,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Returns true if a process is in a final state.
+/// Returns true if a process is ready or stays down.
 fn is_settled(process: &ProcessStatus) -> bool {
     matches!(process.state, ProcessState::Ready | ProcessState::Down)
 }

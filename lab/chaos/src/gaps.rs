@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Longest silence of topics, measured by an observer. No publisher waits for the observer, and its
-//! pin is one of the pins reserved for tools.
+//! pins are among those reserved for tools.
 //!
 //! A gap is the difference between the publish times of two successive samples of any publishers,
 //! so a busy observer does not lengthen it. A gap in which the observer missed samples does not
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Period at which the observer checks for its end.
 const TICK: Duration = Duration::from_millis(100);
-/// Number of samples that can wait for the observer.
+/// Number of samples of each publisher that can wait for the observer.
 const DEPTH: u32 = 64;
 
 /// Silence of a topic.

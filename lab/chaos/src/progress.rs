@@ -26,7 +26,8 @@ impl Progress {
         Self { bar, total, line_at: None }
     }
 
-    /// Reports that `done` faults are answered, and that `what` is the next fault.
+    /// Reports that `done` faults are over, and that `what` is next: a fault, the start of the
+    /// graph or the quiet time.
     pub(crate) fn at(&mut self, done: usize, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_position(done as u64);

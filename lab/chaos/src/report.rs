@@ -32,13 +32,14 @@ pub struct Report {
     pub interrupted: bool,
     /// Time of the campaign.
     pub duration_s: f64,
-    /// Number of faults caused, by kind.
+    /// Number of faults caused and answered, by kind.
     pub caused: BTreeMap<FaultKind, u64>,
-    /// SIGKILLs of modules.
+    /// Answered SIGKILLs of modules.
     pub kills: u64,
-    /// Restarts that ended with a working module.
+    /// Faults whose module was restarted and works again.
     pub restarts: u64,
-    /// Samples that the accounts do not cover.
+    /// Samples by which accounts differ from what was published, plus samples not connected or
+    /// unread that no outage explains.
     pub unaccounted: u64,
     /// Torn samples.
     pub torn: u64,
@@ -65,11 +66,12 @@ pub struct Run {
     pub duration_s: f64,
     /// Time before the first fault, in which [`Gaps::quiet`] was measured.
     pub quiet_s: f64,
-    /// Exit code or signal of the launcher.
+    /// Exit code or signal of the launcher, or a text if a fault killed it or it did not end.
     pub ended: String,
     /// Resources of its processes before the first fault.
     pub before: Census,
-    /// Resources of its processes after the last fault.
+    /// Resources of its processes after the last fault; a copy of `before` if no fault was caused
+    /// or the launcher had ended.
     pub after: Census,
 }
 
@@ -192,7 +194,7 @@ impl Report {
         text
     }
 
-    /// Returns a line for each fault.
+    /// Returns a table of the faults, with at most 200 lines.
     #[must_use]
     pub fn fault_lines(&self) -> String {
         let mut table = Columns::new(&["FAULT", "AT", "KIND", "MODULE", "PROCESS", "ANSWER"]);

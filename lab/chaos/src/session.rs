@@ -172,7 +172,7 @@ impl Session {
     /// Stops the run as Ctrl-C does, and waits until it has ended.
     ///
     /// # Errors
-    /// If the run does not end within `within`. It is killed then.
+    /// If the run does not end within `within`. The launcher is killed then.
     pub fn stop(&mut self, within: Duration) -> Result<ExitStatus, String> {
         self.signal(self.launcher(), Signal::INT);
         let end = Instant::now() + within;

@@ -60,7 +60,7 @@ pub struct Edge {
     pub topic: String,
     /// Samples that were read.
     pub received: u64,
-    /// Samples that newer samples replaced.
+    /// Samples that newer samples replaced before they were read.
     pub missed: u64,
     /// Samples that were too old.
     pub expired: u64,
@@ -80,7 +80,7 @@ pub struct Edge {
     pub not_connected: u64,
     /// Unread samples that a killed process could not report.
     pub unread: u64,
-    /// Reason why the number of samples in the account cannot equal the number published.
+    /// Reason why the number of unread samples is unknown, so that the account may lack some.
     pub unknown: Option<String>,
 }
 

@@ -44,7 +44,8 @@ pub enum Answer {
     Ended(f64),
     /// The modules continue without the launcher, as the graph declares.
     GoesOn,
-    /// The fault could not be caused, or the graph did not answer.
+    /// The fault could not be caused, or the answer of the graph is missing or wrong, with the
+    /// reason.
     Missing(String),
 }
 
@@ -63,16 +64,16 @@ impl fmt::Display for Answer {
     }
 }
 
-/// A fault that was caused.
+/// A fault that was caused or could not be caused, with the answer of the graph.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Caused {
     /// Its number in the campaign, from 1.
     pub number: usize,
     /// Kind.
     pub kind: FaultKind,
-    /// Module.
+    /// Module; none for faults of the whole run.
     pub module: Option<String>,
-    /// Process that it hit.
+    /// Process that it hit, if it hit one.
     pub pid: Option<u32>,
     /// Time since the start of its run, in seconds.
     pub at_s: f64,
@@ -102,13 +103,14 @@ pub struct Left {
 pub struct RunFacts {
     /// Faults, in their order.
     pub caused: Vec<Caused>,
-    /// The run's own figures; none if its launcher was killed.
+    /// The run's own figures; none if its launcher was killed or they cannot be read.
     pub summary: Option<RunSummary>,
     /// Remains.
     pub left: Left,
     /// Modules whose announced restart had not ended after the last fault, with their state.
     pub unfinished: Vec<String>,
-    /// Exit of the launcher, unless a fault killed it.
+    /// Exit code of the launcher, or the reason why it or the report of the run is missing. `None`
+    /// if a fault killed the launcher.
     pub ended: Option<Result<i32, String>>,
 }
 
@@ -116,7 +118,8 @@ pub struct RunFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Invariant {
-    /// Every published sample is in the account of every input.
+    /// Every published sample is in the account of every input, and outages explain the samples
+    /// that are not connected or unread.
     Unaccounted,
     /// No sample was torn.
     Torn,
@@ -124,11 +127,12 @@ pub enum Invariant {
     Leaked,
     /// Every announced restart ended: the module works again, or stays down as declared.
     Restarts,
-    /// Every caused fault is in the report of its run, with the right cause.
+    /// Every kill, hang, memory fault and descriptor fault is in the report of its run with the
+    /// right cause, and every exception as a failed call.
     Reported,
     /// The report has no other fault, so no restart happened without a cause.
     Unexpected,
-    /// Every planned fault was caused, and answered.
+    /// Every fault that was due was caused, and the answer of the graph was right.
     Answered,
     /// The run ended in order.
     Ended,
