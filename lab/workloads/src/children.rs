@@ -137,7 +137,7 @@ impl<'a> Children<'a> {
         self.order(index, Order::Begin { window });
     }
 
-    /// Name and process id of each part.
+    /// Returns name and process id of each part that was not killed.
     pub(crate) fn processes(&self) -> impl Iterator<Item = (String, u32)> {
         self.members.iter().filter(|m| !m.dismissed).map(|m| (m.name.clone(), m.child.id()))
     }

@@ -88,7 +88,8 @@ impl FusionPublisher {
         let mut publisher = job.node()?.bytes_publisher(&self.topic, ENCODING, options)?;
         wait_matched(&job.name, 1, Duration::from_secs(20), || publisher.matched())?;
         let window = superior.ready()?;
-        // Neither filled nor read: the path of the samples is observed, not the memory's bandwidth.
+        // Payloads are neither filled nor read, because the path of the samples is observed, not
+        // the memory's bandwidth.
         Ok(self
             .schedule
             .publish(&mut publisher, self.payload_bytes, window, |_| {})?

@@ -338,8 +338,8 @@ fn record_all(o: &mut Observations) {
     o.put(ALL, Quantity::Latency, points);
 }
 
-/// Adds totals from the counters of all ends, and compares them with the subscriptions' own counts,
-/// which come from the numbers of received samples.
+/// Computes the lost deliveries from the counters of all ends, and compares them with the
+/// subscriptions' own counts, which come from the sequence numbers of received samples.
 fn close_account(o: &mut Observations) -> Result<()> {
     let of = |name: &str| o.counters.get(name).copied().unwrap_or(0);
     let (due, came) = (of(DUE), of(IN_TIME) + of(LATE));

@@ -26,7 +26,7 @@ use serde::Serialize;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Time in which the other nodes must run.
+/// Time in which all other nodes must have started.
 const START: Duration = Duration::from_secs(90);
 /// Interval at which the end of the launcher is checked while the other nodes start.
 const LOOK: Duration = Duration::from_millis(100);

@@ -83,8 +83,8 @@ impl FaultWriter {
     }
 }
 
-/// Fills this process's segment with random bytes, as a stray pointer would; writes through
-/// `/proc/self/mem`.
+/// Fills this process's segment with random bytes, as a stray pointer would; the word at [`NEWEST`]
+/// only if `the_newest_too`. Writes through `/proc/self/mem`.
 fn scribble(random: &mut Random, the_newest_too: bool) -> Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps").context("cannot find the segment")?;
     let segment = |line: &str| {

@@ -29,7 +29,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Subjects of the series.
+/// Subjects of series; a further subject is [`table::PLANNER`].
 const HOT_PATH: &str = "hot path";
 const PROCESS: &str = "process";
 

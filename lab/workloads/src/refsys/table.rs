@@ -18,7 +18,7 @@ pub(super) enum Rule {
     Command,
 }
 
-/// One callback of a node. Its output has the name of the node, or a name of its own.
+/// One callback of a node. Its output, if any, has the name of the node, or a name of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Callback {
     pub(super) node: &'static str,
@@ -53,7 +53,7 @@ pub(super) const LIDARS: [&str; 2] = ["FrontLidarDriver", "RearLidarDriver"];
 pub(super) const END: &str = "ObjectCollisionEstimator";
 /// Node whose period is observed.
 pub(super) const PLANNER: &str = "BehaviorPlanner";
-/// The node with two unrelated connections.
+/// Node with two callbacks, each with an input and an output of its own.
 const DETECTOR: &str = "EuclideanClusterDetector";
 
 pub(super) const CALLBACKS: [Callback; 25] = [
