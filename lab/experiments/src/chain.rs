@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 /// Definition of the shares.
 pub(crate) const TRANSMISSION: &str = "transmission ÷ processing, means";
 
-/// Rate at which the last stage finishes, where it is known.
+/// Name of the column with the rate at which the last stage finishes.
 pub(crate) const OUTPUT: &str = "output, Hz";
 
 /// Transmission in percent of processing, at each stage that receives something, measured and
 /// published; and the rate of the last stage.
 pub(crate) struct Transmission<'a> {
-    /// The stages, and [`OUTPUT`].
+    /// The stages that receive something, and [`OUTPUT`] if a rate is known.
     pub(crate) columns: Vec<&'a str>,
     pub(crate) rows: Vec<Shares<'a>>,
     /// Reason why it has no published shares.

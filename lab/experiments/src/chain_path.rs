@@ -9,7 +9,7 @@ pub(crate) fn source_of<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Opt
     way_to(stages, sink).last().filter(|s| s.inputs.is_empty()).map(|s| s.name.as_str())
 }
 
-/// Returns the sink and its triggering stages up to the source.
+/// Returns the sink and the stages before it up to the source, along first inputs, which trigger.
 pub(crate) fn way_to<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Vec<&'a StageSpec> {
     let before = |s: &&StageSpec| {
         stages

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An analysis as CSV (RFC 4180), one row for each distribution, each count, and each part that is
-//! not measured (`docs/protocols/archive.md`).
+//! An analysis as CSV, with fields in quotes as in RFC 4180: one row for each distribution, each
+//! count, and each part that is not measured (`docs/protocols/archive.md`).
 
 use crate::analysis::{Analysis, CaseResult, Figure};
 use crate::table::counter_unit;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 const HEAD: &str = "experiment,case,role,cell,system,what,subject,unit,n,min,mean,sd,\
                     p25,p50,p75,p95,p99,p99_9,p99_99,max,skewness,excess_kurtosis,value\n";
 
-/// Returns the table. A cell is empty if there are too few samples, or if it does not apply.
+/// Returns the table. A field is empty if there are too few samples, or if it does not apply.
 #[must_use]
 pub fn csv(a: &Analysis) -> String {
     let mut text = String::from(HEAD);
@@ -129,7 +129,7 @@ fn single(text: &mut String, start: &str, what: &str, subject: &str, unit: &str,
     let _ = writeln!(text, "{start},{what},{},{unit},{}{value}", quoted(subject), ",".repeat(14));
 }
 
-/// Returns a cell, in quotes if necessary.
+/// Returns a field, in quotes if necessary.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))

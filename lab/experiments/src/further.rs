@@ -103,7 +103,8 @@ pub(crate) fn own_edges(e: &ExperimentResult) -> Rows {
     )
 }
 
-/// Returns the floors of the machine, and how much the same floor differs from itself.
+/// Returns the floors of the machine and the cases that are measured twice, and how much the two
+/// measurements of the same one differ.
 pub(crate) fn floors(e: &ExperimentResult) -> Rows {
     let floors = || floors_and_doubles(e);
     let ranks = compared_columns(floors(), floors().filter_map(CaseResult::latencies));
@@ -213,7 +214,7 @@ pub(crate) fn split(e: &ExperimentResult) -> Rows {
     )
 }
 
-/// Returns measured cases with the number of values of a figure and its distribution.
+/// Returns the measured cases that have a figure, with its distribution.
 fn with_figure(
     e: &ExperimentResult,
     metric: Metric,
@@ -277,7 +278,7 @@ pub(crate) const START_UP: &str = "Start-up: from just before the process is sta
      subscriber has a sample. The publisher starts while a subscriber waits, the subscriber while \
      a sample waits.";
 
-/// Columns of latencies in [`key_figures`].
+/// Number of columns of latencies in [`key_figures`]; they are the first ones.
 const LATENCIES: usize = 3;
 
 /// Returns the key figures of graphs, and the resource use of processes of watched links and of a

@@ -39,9 +39,9 @@ pub(crate) enum Column {
     /// Context switches per message.
     Switches,
     Problem(Problem),
-    /// Number of due samples of a case that does not count deliveries.
+    /// Number of samples that the source of a chain sent. A chain does not count deliveries.
     Due,
-    /// Number of due samples that were lost, for a case that does not count deliveries.
+    /// Number of these samples that did not reach the chain's only sink.
     NotCome,
     /// Valid runs.
     Runs,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Lines of the terminal about parts that are not measured: for each experiment its own lines, and
-//! one line for parts missing in several.
+//! common lines for parts missing in several.
 
 use driveline_bench::LeftOut;
 use driveline_bench::peers::{NOT_INSTALLED, PLACE};

@@ -132,8 +132,8 @@ pub struct LinkArgs {
 /// Measures the links, writes the report and prints a summary. Blocks for as long as that takes.
 ///
 /// # Errors
-/// If nothing can be measured: impossible options, which are a [`UsageError`], or a machine that is
-/// too small. Runs that fail are part of the result instead.
+/// If the options are impossible (a [`UsageError`]), or the measurement cannot be started or
+/// stored. Runs that fail are part of the result instead.
 pub fn link(args: &LinkArgs) -> Result<Ending> {
     let found = peers::discover(peers::directory().as_deref())?;
     let scenario = scenario_of(args, &found)?;

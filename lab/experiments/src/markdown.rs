@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The summary of an analysis as Markdown, to be published: for each experiment a table of the same
-//! figures as on the terminal, the answers, costs of transmission and work of a chain's stages,
-//! published figures, runs that do not count, parts left out, and the scenario's notes.
+//! The summary of an analysis as Markdown, to be published: for each experiment the table of
+//! latencies as on the terminal, the answers, further tables, published figures, results of the
+//! middleware's own tools, runs that do not count, parts left out, work of a chain's stages, and
+//! the scenario's notes.
 
 use crate::analysis::{Analysis, CaseResult, Criterion, ExperimentResult, remark};
 use crate::archive::{Experiment, Manifest, Role};
@@ -243,7 +244,7 @@ fn invalid(text: &mut String, e: &ExperimentResult) {
     list(text, "Runs that do not count", &items);
 }
 
-/// Writes the parts that are not measured, with reason and remedy; cells with the same reason share
+/// Writes the parts that are not measured, with reason and remedy; parts with the same reason share
 /// a line.
 fn left_out(text: &mut String, e: &ExperimentResult) {
     let mut rendered: Vec<(String, Vec<&str>)> = Vec::new();

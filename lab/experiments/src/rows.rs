@@ -11,7 +11,8 @@ pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Row of the table, with a text for each word of the head; the text is empty if there is no value.
+/// Row of the table, with a text for each column of the head; the text is empty if there is no
+/// value.
 pub(crate) struct Row {
     /// Name of its cell, as a heading above the cell's rows; empty for none.
     pub(crate) cell: String,

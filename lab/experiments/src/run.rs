@@ -143,7 +143,8 @@ pub(crate) struct Request {
 /// Measures, writes the report and prints a summary. Blocks until all runs have ended.
 ///
 /// # Errors
-/// If nothing can be measured. Failed runs are part of the result instead.
+/// If the measurement cannot be started, continued or stored. Failed runs are part of the result
+/// instead.
 pub fn run(args: &RunArgs) -> Result<Ending> {
     if let Some(directory) = &args.resume {
         return report_on(reopen(directory)?, args.json);
@@ -189,7 +190,7 @@ fn report_on(archive: Archive, json: bool) -> Result<Ending> {
         path: std::env::current_exe().context("cannot find the running program")?,
         args: vec![PEER_COMMAND.into()],
     };
-    // From here on, there are results to report.
+    // From here on, Ctrl-C ends the measurement, and the results until then are reported.
     let interrupted = driveline_terminal::signals::interruption()?;
     let archive = make_runs(archive, &program, &interrupted)?;
     // Shows the results of an interrupted measurement too.

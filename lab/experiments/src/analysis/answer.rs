@@ -13,7 +13,8 @@ use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
 use driveline_terminal::figures::duration_ns;
 use std::cmp::Ordering;
 
-/// Maximum number of cases in a sentence.
+/// Maximum number of cells, cases or systems that the answer lists for one fact. Some facts list
+/// fewer.
 pub(super) const MOST_SHOWN: usize = 6;
 /// Number of rounds below which an interval is meaningless, and not shown.
 pub(super) const FEWEST_ROUNDS: usize = 3;
@@ -35,8 +36,9 @@ fn ahead_first(by: Criterion, a: &Interval, b: &Interval) -> Ordering {
     beside(by, a).cmp(&beside(by, b)).then(by.better(a.estimate, b.estimate))
 }
 
-/// Answers the question of an experiment first, then adds the comparisons of all systems: a line
-/// for each fact. An indented line belongs to the line above.
+/// Returns the warning about a restless machine, if there is one, the answer to the experiment's
+/// question, and the comparisons of all systems: a line for each fact. An indented line belongs to
+/// the line above.
 pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     let mut lines: Vec<String> = restless(e).into_iter().collect();
     lines.extend(super::question::answered(e, about));

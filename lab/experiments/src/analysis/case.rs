@@ -25,9 +25,9 @@ pub struct CaseResult {
     pub figures: BTreeMap<Metric, Figure>,
     /// For cases with several links: each of them.
     pub by_link: Vec<LinkResult>,
-    /// Transport latency of each subscriber that received a sample. Empty unless links have several
-    /// subscribers or a workload has several subscriptions. For workloads, it is the time from
-    /// publishing to the callback.
+    /// Transport latency of each subscriber that received a sample. Empty unless all links together
+    /// have several subscribers, or a workload has several subscriptions. For workloads, it is the
+    /// time from publishing to the callback.
     pub subscribers: Vec<SubscriberResult>,
     /// Sums of the accounts (counts of samples) of all valid runs, for links and for workloads that
     /// count deliveries.
@@ -53,7 +53,7 @@ pub struct CaseResult {
     pub counters: BTreeMap<String, Vec<u64>>,
     /// Each run.
     pub runs: Vec<RunResult>,
-    /// Latency, processor time and memory over the time of one run.
+    /// Quantities over the time of one run, such as latency, losses, processor time and memory.
     #[serde(skip)]
     pub timelines: Vec<Timeline>,
 }
@@ -74,7 +74,7 @@ pub struct LinkResult {
 /// One subscriber.
 #[derive(Clone, Debug, Serialize)]
 pub struct SubscriberResult {
-    /// `subscriber 3`, or `radar · subscriber 0`.
+    /// `subscriber 3`, with several links `radar · subscriber 0`, in a workload `subscription 3`.
     pub name: String,
     /// Its transport latency.
     pub transport: Figure,
@@ -90,7 +90,7 @@ pub struct Totals {
     pub scheduled: u64,
     /// Scheduled samples that were published.
     pub sent: u64,
-    /// Samples that were due and not published, warm-up included, by reason.
+    /// Samples that were due and not published, by reason. Of links, it includes the warm-up.
     pub not_sent: BTreeMap<String, u64>,
     /// Scheduled deliveries: scheduled samples times subscribers.
     pub due: u64,
@@ -98,13 +98,14 @@ pub struct Totals {
     pub deliveries: u64,
     /// Deliveries that were received.
     pub received: u64,
-    /// Deliveries received later than one period after the due time. Only an open loop has late
-    /// deliveries.
+    /// Deliveries received later than one period after the due time; of a workload, later than its
+    /// deadline. Only an open loop has late deliveries. A stream that is compared by goodput has
+    /// none.
     pub late: u64,
     /// Deliveries of sent samples that were lost, or replaced by newer samples before they were
     /// read.
     pub missed: u64,
-    /// Payloads that did not verify.
+    /// Payloads that did not verify, also in invalid runs.
     pub torn: u64,
     /// Payloads verified, warm-up included.
     pub verified: u64,
@@ -150,7 +151,8 @@ impl Totals {
     }
 
     /// Returns the number of failed deliveries, and of scheduled ones. A chain has no deliveries:
-    /// its counters count samples. `None` without any counts.
+    /// for a chain with one sink, returns the samples that did not reach it, and the sent samples.
+    /// `None` without any counts.
     pub(super) fn lost(
         &self,
         case: &Case,
@@ -342,8 +344,8 @@ impl CaseResult {
     }
 
     /// Returns the number of failed deliveries in valid runs (lost, replaced unread, or never
-    /// sent), and of scheduled ones. For a chain, counts samples, as the chain does; `None` without
-    /// any counts.
+    /// sent), and of scheduled ones. For a chain with one sink: the samples that did not reach it,
+    /// and the sent samples. `None` without any counts.
     #[must_use]
     pub fn lost(&self) -> Option<(u64, u64)> {
         self.totals.lost(&self.case, &self.counters)

@@ -19,7 +19,7 @@ pub(crate) enum Criterion {
     Goodput,
 }
 
-/// Result of a comparison with Driveline, by the interval of the ratio.
+/// Result of a comparison with a reference, mostly Driveline, by the interval of the ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// The system takes longer, or carries less: the whole interval is beyond the values that count
@@ -64,7 +64,7 @@ impl Criterion {
         self.side(&Interval { estimate: ratio, low: ratio, high: ratio, rounds: 1 })
     }
 
-    /// Returns the standing for an interval of a ratio to Driveline.
+    /// Returns the standing for an interval of a ratio to the reference.
     pub(crate) fn standing(self, i: &Interval) -> Standing {
         match self.side(i) {
             _ if i.rounds < ENOUGH_ROUNDS => Standing::TooFewRounds,

@@ -19,7 +19,7 @@ pub struct Figure {
     /// exceed.
     #[serde(skip)]
     pub curve: Vec<(f64, u64)>,
-    /// Samples by size.
+    /// Histogram of the samples.
     #[serde(skip)]
     pub bins: Vec<Bin>,
 }

@@ -75,8 +75,9 @@ pub(crate) fn compared_columns<'a>(
 }
 
 /// Returns the columns for these rows. There is always a column for the median. p95 has a column if
-/// a row has too few samples for p99. p99 and p99.9 each have a column if a row has enough samples
-/// for it. The greatest sample has a column if none of these percentiles is shown.
+/// a row has enough samples for it, and a row has too few for p99. p99 and p99.9 each have a column
+/// if a row has enough samples for it. The greatest sample has a column if only the median is
+/// shown.
 pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Vec<Measure> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
     let any = |c: Measure| rows.iter().any(|p| c.of(p).is_some());
@@ -107,7 +108,7 @@ pub(crate) fn too_few<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Op
     applies.then(|| format!("{}: {TOO_SMALL} (needs {})", labels.join(", "), needs.join(", ")))
 }
 
-/// Returns the columns of ratios: the deciding one, and one of the tail.
+/// Returns the columns of ratios: the deciding ones (goodput, median), and one of the tail.
 pub(crate) fn ratio_columns<'a>(rows: impl IntoIterator<Item = &'a Ratio>) -> Vec<Measure> {
     let rows: Vec<&Ratio> = rows.into_iter().collect();
     let any = |c: &Measure| rows.iter().any(|r| c.ratio(r).is_some());

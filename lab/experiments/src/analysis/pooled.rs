@@ -351,7 +351,7 @@ impl Pooled {
         own.filter(varies).filter(contradicted).map(|p| p.case.system.clone()).collect()
     }
 
-    /// Returns the totals of all its runs.
+    /// Returns the totals of the chosen accounts of its runs.
     fn totals<'a, I: Iterator<Item = &'a Account>>(
         &'a self,
         chosen: impl Fn(&'a [Account]) -> I,
@@ -479,7 +479,7 @@ pub(crate) struct RunCost {
 /// Failed deliveries of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
-    /// Failed share of the scheduled deliveries; for a chain, of its samples.
+    /// Failed share of the scheduled deliveries; for a chain, of its sent samples.
     pub(crate) share: f64,
     /// Number of messages, each with a delivery for every subscriber.
     pub(crate) messages: u64,

@@ -126,7 +126,7 @@ fn find<'a>(
 }
 
 /// Returns the figure that a published one names: a figure of links, or a subject that a workload
-/// observes.
+/// or chain observes. If it names none, returns the figure of the case.
 fn figure<'a>(p: &Published, c: &'a CaseResult) -> Option<&'a Figure> {
     match &p.figure {
         None => c.figures.get(&c.case.figure).or_else(|| c.headline().map(|(_, f)| f)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Answers to questions beyond medians of latency: number of links that are carried, spread of
-//! latencies, effects of settings and preferences, growth of throughput.
+//! Answers to questions beyond medians of latency: number of links that are carried, fairness among
+//! subscribers, spread of latencies, effects of settings and preferences, growth of throughput.
 
 use super::answer::{FEWEST_ROUNDS, MOST_SHOWN};
 use super::{CaseResult, Criterion, ExperimentResult, Standing};
@@ -133,7 +133,7 @@ fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
 /// Number of links that a system carries.
 struct Carried {
     name: String,
-    /// Largest measured number without a loss.
+    /// Largest measured number for which, as for all smaller ones, every sample arrived in time.
     links: usize,
     /// Next larger measured number, and the problem that occurred with it; `None` if there was no
     /// problem.
@@ -371,7 +371,7 @@ fn throughput(e: &ExperimentResult) -> Vec<Answer> {
 }
 
 /// Returns the growth of a system's median and throughput from its smallest to its largest payload;
-/// `None` with only one payload.
+/// `None` with only one size.
 fn grown(cases: &[&CaseResult]) -> Option<String> {
     // Leaves out streams, which have no latencies here: `answer.rs` compares their goodput.
     let point = |c: &&CaseResult| Some((c.case.links.first()?.size, c.latencies()?.p50?));

@@ -57,7 +57,7 @@ pub struct ExperimentResult {
     pub source: String,
     /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Answer from the figures, in a sentence or two.
+    /// Answer from the figures: a line for each fact.
     pub answer: String,
     /// Cases in the order of the plan.
     pub cases: Vec<CaseResult>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes during a run: latency, processor time, memory, drops.
+//! Changes during a run: latency, processor time, memory, drops and other observations.
 
 mod drops;
 
@@ -20,8 +20,9 @@ pub struct Timeline {
     /// Quantity.
     pub quantity: Quantity,
     /// Points of seconds since the first sample or observation and the value. The value of
-    /// processor time is the number of CPUs in use; other values are in the quantity's unit. If
-    /// there were too many points, each point is the maximum of a stretch.
+    /// processor time is the number of CPUs in use; drops are the number since the point before;
+    /// other values are in the quantity's unit. If there were too many points, each point is the
+    /// maximum of a stretch.
     pub points: Vec<(f64, f64)>,
 }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 pub struct LinkSample {
     /// Link of the case.
     pub link: usize,
-    /// The sample, with its deliveries.
+    /// The sample, with its delivery to one subscriber.
     pub sample: Sample,
 }
 

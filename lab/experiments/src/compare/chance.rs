@@ -4,7 +4,7 @@
 use driveline_bench::stats::Interval;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Probability of finding any difference if there is none.
+/// Accepted probability of finding a difference, over all comparisons together, if there is none.
 pub const SIGNIFICANCE: f64 = 0.05;
 
 /// Returns true if a corrected probability by chance is small enough for a real difference.

@@ -89,7 +89,8 @@ impl Cell {
             }
             if !single && (l.pace == Pace::PingPong || l.reach == Reach::Process) {
                 return Some(
-                    "several links, load, limits and preference go with processes and a rate_hz"
+                    "several links, `hogs`, `quota_percent` and `favour` need a `rate_hz`, and \
+                     `reach: host` or `network`"
                         .into(),
                 );
             }
@@ -421,7 +422,7 @@ fn chain(
 }
 
 impl CaseSpec {
-    /// Returns the first key that describes the cable between two hosts.
+    /// Returns the first key of this case that describes the cable between two hosts.
     pub(crate) fn of_cable(&self) -> Option<&'static str> {
         let keys = [
             ("cable_mbit", self.cable_mbit.is_some()),
@@ -431,7 +432,8 @@ impl CaseSpec {
         keys.into_iter().find_map(|(key, said)| said.then_some(key))
     }
 
-    /// Returns these settings; unset ones are taken from `base`.
+    /// Returns these settings; unset ones are taken from `base`, except `measure`, `links`,
+    /// `workload` and `driveline_edges`, which only a case itself sets.
     fn over(&self, base: &Self) -> Self {
         Self {
             size: self.size.or(base.size),

@@ -10,8 +10,8 @@ use driveline_bench::harness::{
 use driveline_bench::{Beside, Comparison, Metric};
 use driveline_graph::ByteSize;
 
-/// Adds the floors of a cell. Returns the comparisons with these floors, for `own`, which is
-/// Driveline's case.
+/// Adds the floors of a cell. Returns the comparisons with these floors, for all cases of the cell.
+/// `own` is Driveline's case.
 pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Comparison> {
     if cell.links.iter().any(|l| l.reach == Reach::Network) {
         leave_out(

@@ -327,7 +327,7 @@ const NEEDS_POD: &str = "its processes need one /dev/shm, /tmp or PID namespace,
      container has its own: add the deployment `containers_in_pod`, in which the containers share \
      them (as with `podman run --ipc container:NAME --pid container:NAME`)";
 
-/// Adds a workload once for Driveline, and once for each peer whose program runs it.
+/// Adds a workload for Driveline, with its control, and once for each peer whose program runs it.
 fn add_workload(
     e: &mut Experiment,
     cell: &Cell,
@@ -426,7 +426,7 @@ fn compare_with_usual_settings(e: &mut Experiment, cell: &Cell, selection: &Sele
     }
 }
 
-/// Adds a chain once for each system, on its open edges.
+/// Adds a chain once for each system, on its open edges. Driveline also gets a control.
 fn add_chain(
     e: &mut Experiment,
     cell: &Cell,
@@ -615,7 +615,7 @@ fn add(e: &mut Experiment, case: Case) {
     e.cases.push(Case { directory, ..case });
 }
 
-/// Returns the number of messages that a link of this rate sends in a run.
+/// Returns the number of messages that a link of this rate sends in a run after the warm-up.
 fn messages(run: &RunSpec, pace: Pace) -> u64 {
     match (run.messages, run.seconds, pace) {
         (Some(n), _, _) => n,

@@ -56,7 +56,8 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         _ => false,
     });
     let width = 1 + kinds.len() * each.len() + costs.len();
-    // A graph fills its payloads. How much of them is read depends on its code.
+    // A workload in the column of filled payloads fills its payloads, too. How much of them is read
+    // depends on its graph.
     let with_workloads = beside_filled && e.measured().any(|c| c.case.workload.is_some());
     let copied =
         e.measured().any(|c| !is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));

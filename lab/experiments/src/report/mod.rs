@@ -3,7 +3,8 @@
 //! (`docs/adr/0011-lab-reports-have-scripts.md`).
 //!
 //! [`crate::analysis`] computes all its contents; this module only renders them. Plots get
-//! quantiles, never raw samples, and are drawn when they come into view.
+//! quantiles, bins and thinned timelines, not all raw samples, and are drawn when they come into
+//! view.
 
 mod chain;
 mod experiment;

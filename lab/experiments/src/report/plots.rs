@@ -15,7 +15,8 @@ use plotly::common::{
 use plotly::layout::{Axis, AxisType, BarMode, BoxMode};
 use plotly::{Bar, Layout, Plot, Scatter};
 
-/// Colours of deliveries and layers, which are stacked: only a few, after Paul Tol's muted scheme.
+/// Colours of the parts of stacked bars (deliveries, layers, stages), after Paul Tol's muted
+/// scheme.
 const MUTED: [&str; 7] =
     ["#44aa99", "#ddcc77", "#cc6677", "#88909a", "#7a6fc4", "#117733", "#882255"];
 

@@ -48,7 +48,7 @@ impl Mistakes<'_> {
 /// Checks a scenario. With peers, also checks that its systems are Driveline or among them.
 ///
 /// # Errors
-/// All mistakes. Each case or part reports only its first mistake of each kind.
+/// The mistakes of all cases and parts. Each reports only its first mistake of each kind.
 pub(super) fn check(
     document: Document<Scenario>,
     peers: Option<&[Peer]>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Requests of a scenario that its links cannot satisfy: a preference for a missing subscriber, a
-//! figure that a case cannot have, a question about something constant.
+//! Requests of a scenario that its links cannot satisfy, such as a preference for a missing
+//! subscriber, a figure that a case cannot have, or a question about something constant.
 
 use super::unused_keys::{Part, UnusedKey};
 use super::{AnswerSpec, CaseSpec, FavourSpec, Figure, PayloadSpec, Scenario, Vary};

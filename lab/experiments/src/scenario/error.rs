@@ -10,7 +10,7 @@ use std::fmt;
 pub enum LoadError {
     /// The word is neither an experiment nor a file.
     NoSuchExperiment(String),
-    /// The file cannot be read, or has mistakes; all of them are listed.
+    /// The file cannot be read, or has mistakes, which are listed.
     File(Diagnostics),
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Extent {
     /// Driveline and a few peers, in minutes.
     Quick,
-    /// Short enough to wait for the result.
+    /// The scenario without the changes by `quick:` and `paper:`.
     Default,
     /// The durations and counts of the paper.
     Paper,
@@ -38,7 +38,7 @@ impl RunSpec {
 }
 
 impl Vary {
-    /// Returns these lists with those of another one.
+    /// Returns these lists; the non-empty lists of another one replace them.
     #[must_use]
     pub fn changed(&self, by: &Self) -> Self {
         fn list<T: Clone>(own: &[T], by: &[T]) -> Vec<T> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tables after the latencies: transmission of chains, quantities of workloads, published figures.
+//! Tables after the latencies: start-up and rest of links, transmission of chains, quantities of
+//! workloads, published figures.
 
 use super::percentiles;
 use crate::analysis::{CaseResult, ExperimentResult, Measure, Observed, columns};
