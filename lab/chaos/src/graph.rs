@@ -91,7 +91,7 @@ pub struct GraphFacts {
 pub enum GraphError {
     /// The graph has errors; the text lists them.
     Mistakes(String),
-    /// The graph cannot be read for another reason.
+    /// The graph's libraries cannot be described, because `driveline-host` was not found.
     Failed(String),
 }
 

@@ -19,8 +19,8 @@ pub(crate) enum Extent {
     Cases,
     /// Measured cases, and each link of cases with several links.
     Links,
-    /// Floors and their controls, then measured cases. Has a column of lost samples even if none
-    /// were lost.
+    /// Floors and all controls, then measured cases. Has a column of lost samples even if none were
+    /// lost.
     Floors,
 }
 

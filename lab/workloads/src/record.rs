@@ -56,7 +56,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Makes a series with room for twice the expected number of observations.
+    /// Makes a series with room for twice the expected number of observations, at most 8 million,
+    /// and for 64 more.
     pub(crate) fn new(per_second: f64, duration: Duration) -> Self {
         let room = (2.0 * per_second * duration.as_secs_f64()).min(8e6) as usize + 64;
         Self {

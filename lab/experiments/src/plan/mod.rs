@@ -173,7 +173,7 @@ pub fn expected_seconds(case: &Case) -> f64 {
         + if case.beside.deployment.is_bare() { 0.0 } else { CONTAINERS_START_S }
 }
 
-/// Pause of an open loop after its first sample and before its end mark.
+/// Pauses of an open loop after its first sample and before its end mark, together.
 const RESTS_S: f64 = 0.15;
 /// Additional time for each process.
 const EACH_END_S: f64 = 0.005;

@@ -58,8 +58,8 @@
     // Long names take half the plot at most.
     const mostOfName = narrow ? 18 : 44;
     const row = [...categories].some((n) => n.length > mostOfName) ? 42 : 34;
-    // Each row has a fixed height, so the plot grows with their number. Plots of curves have a fixed
-    // height.
+    // Each row has a fixed height, so the plot grows with the number of rows. Plots of curves have
+    // a fixed height.
     const body = categories.size ? Math.max(110, categories.size * row) : narrow ? 300 : 360;
     layout.height = body + 88 + rows * 20;
     layout.autosize = true;
