@@ -145,8 +145,8 @@ impl Verdict {
 /// Compares two archives and returns the text to print.
 ///
 /// # Errors
-/// If one of the directories is not an archive, both are the same, or the archives have nothing in
-/// common.
+/// If one of the directories is not an archive or is damaged, both are the same, or the archives
+/// have nothing in common.
 pub fn compare(args: &CompareArgs) -> Result<String> {
     let (a, b) = (Archive::open(&args.a)?, Archive::open(&args.b)?);
     let place = |archive: &Archive| archive.directory().canonicalize().ok();

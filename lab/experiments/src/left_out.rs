@@ -64,7 +64,7 @@ impl LeftOutLines {
         lines
     }
 
-    /// Returns the search path of peers, if a missing peer has its own line.
+    /// Returns the text about the places of peers, if a missing peer has its own line.
     pub(crate) fn place<'a>(
         &self,
         lists: impl Iterator<Item = (&'a str, &'a [LeftOut])>,

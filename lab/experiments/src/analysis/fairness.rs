@@ -13,8 +13,8 @@ pub struct Fairness {
     pub served: usize,
     /// Smallest and largest median of the subscribers, in nanoseconds; `None` if none is served.
     pub medians: Option<(u64, u64)>,
-    /// Subscriber that was last most often, and the share of samples for which it was last, among
-    /// samples that all subscribers received.
+    /// For the subscriber that was last most often: the share of samples for which it was last,
+    /// among the samples that all subscribers received, and its name.
     pub most_often_last: Option<(f64, String)>,
 }
 

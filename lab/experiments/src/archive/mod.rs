@@ -47,7 +47,8 @@ impl Archive {
     /// Makes an archive. The directory must not exist, or be empty.
     ///
     /// # Errors
-    /// If the file system fails, the directory is not empty, or a text has control characters.
+    /// If the file system fails, the directory is not empty, another process measures into it, or a
+    /// text has control characters.
     pub fn create(directory: &Path, manifest: Manifest) -> Result<Self> {
         check_readable(&manifest)?;
         let made = || std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());

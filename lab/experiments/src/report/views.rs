@@ -231,7 +231,7 @@ fn dot(at: String, i: &Interval) -> plots::Dot {
     (at, round(i.estimate), round(i.low), round(i.high))
 }
 
-/// Plots p50, p95, p99 and p99.9 of every system of a cell, or goodput.
+/// Plots the ratios of p50, p95, p99 and p99.9, or of goodput, of every system of a cell.
 fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     let of: Vec<(&CaseResult, &Ratio)> = e
         .measured()
@@ -266,8 +266,8 @@ fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     (!series.is_empty() && !is_shown).then(|| plots::dots(by, &series, &rows))
 }
 
-/// Plots medians, or goodput, of all cells. Returns `None` if there is nothing to compare. Also
-/// returns `None` for a single cell, because its view of ratios has the same content.
+/// Plots the ratios of medians, or of goodput, of all cells. Returns `None` if there is nothing to
+/// compare, and for a single cell, because its view of ratios has the same content.
 pub(super) fn overview(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<Plot> {
     if e.cells().len() < 2 {
         return None;
