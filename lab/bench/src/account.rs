@@ -116,7 +116,8 @@ fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
 }
 
 /// Returns the processor time of an end per counted sample that was sent, whether it was received
-/// or not. Returns `None` if the end cannot attribute its processor time.
+/// or not. Returns `None` if the end cannot attribute its processor time, or if no counted sample
+/// was sent.
 fn per_sent(end: &End, sent: u64) -> Option<f64> {
     (end.cpu_samples > 0 && sent > 0).then(|| end.cpu_ns as f64 / sent as f64)
 }

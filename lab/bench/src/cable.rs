@@ -33,8 +33,8 @@ pub struct CableSpec {
 }
 
 impl CableSpec {
-    /// Capacity of each direction of a delayed link: the data in flight, and the buffer of an
-    /// ordinary switch.
+    /// Returns the delay and the size of the queue of each direction of a delayed link. The queue
+    /// has room for the data in flight, and for as much as an ordinary switch buffers.
     fn direction(self) -> Direction {
         let delay = Duration::from_secs_f64(self.delay_ms.max(0.0) / 1000.0);
         let bytes_per_s =

@@ -20,13 +20,14 @@ const LINE_MAX: u64 = 16 << 20;
 const LEAVES: Duration = Duration::from_secs(5);
 
 /// Makes this process end with its parent process, which holds the other end of its standard input.
-/// Must be called first.
+/// A process must call this function before it does anything else.
 ///
 /// # Errors
 /// [`ErrorKind::BrokenPipe`] if the parent has ended already, so that the input is closed. This is
 /// checked because the kernel does not signal the end of a parent that ended before the request.
+/// Otherwise the error of the kernel.
 pub fn end_with_starter() -> Result<()> {
-    // Systems without this call ignore it.
+    // An error is ignored: not every system has this call.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let input = rustix::stdio::stdin();
     let mut asked = [PollFd::new(&input, PollFlags::empty())];
@@ -172,8 +173,8 @@ impl std::fmt::Display for TooLong {
     }
 }
 
-/// Returns the lines of a process without their ends; invalid UTF-8 is replaced. Blocks for each
-/// line, until the process has closed its output. Keeps at most one line.
+/// Returns the lines of a process without white space at their ends; invalid UTF-8 is replaced.
+/// Blocks for each line, until the process has closed its output. Keeps at most one line.
 pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<String, TooLong>> {
     let mut output = BufReader::new(output);
     let mut too_long = false;
@@ -230,7 +231,8 @@ fn make_plain(value: &mut Value) {
     }
 }
 
-/// Returns the first text or name in a value that is not [`plain`], made plain.
+/// Returns the first text or name in a value that is not [`plain`]: at most 200 bytes of it, made
+/// plain.
 #[must_use]
 pub fn unreadable(value: &Value) -> Option<String> {
     let of_text = |text: &str| (!is_plain(text)).then(|| readable(text.as_bytes(), 200));

@@ -307,7 +307,8 @@ fn absolute(program: &Path) -> PathBuf {
     path.unwrap_or_else(|| program.to_owned())
 }
 
-/// Returns the directory of the library in a line of `ldd`.
+/// Returns the directory of the library in a line of `ldd`; `None` for the directories [`MERGED`],
+/// which are part of `/usr`.
 fn library_directory(line: &str) -> Option<PathBuf> {
     let path = Path::new(line.split_once(" => ")?.1.split(" (").next()?);
     let in_usr = MERGED.iter().any(|name| path.starts_with(Path::new("/").join(name)));

@@ -24,7 +24,7 @@ pub struct Machine {
     pub kernel: String,
     /// `true` if the kernel is a real-time one (PREEMPT_RT).
     pub real_time_kernel: bool,
-    /// The kernel's clock source; any other than `tsc` makes stamps expensive.
+    /// The kernel's clock source. On x86, any other than `tsc` makes stamps expensive.
     pub clock_source: String,
     /// Cost of one stamp, in nanoseconds: the median of many.
     pub clock_cost_ns: u64,

@@ -16,7 +16,8 @@ pub enum Metric {
     LastSubscriber,
     /// From when the sample was due until it is in hand.
     ScheduleRelative,
-    /// From before memory is requested until the sample is in hand: filling and transport.
+    /// From before memory is requested until the sample is in hand: filling and transport. In a
+    /// ping-pong: half the round trip.
     FillAndTransport,
     /// From before memory is requested until the payload is filled.
     Fill,

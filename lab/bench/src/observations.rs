@@ -84,7 +84,7 @@ pub struct Series {
 pub struct Observations {
     /// At most one for each subject and quantity.
     pub series: Vec<Series>,
-    /// Counters by name: `hot path drops`, `fused`.
+    /// Counters by name, for example `hot path drops` and `fused`.
     pub counters: BTreeMap<String, u64>,
     /// Reasons why the run does not count; empty if it does.
     pub invalid: Vec<String>,

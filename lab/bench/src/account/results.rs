@@ -13,28 +13,31 @@ pub struct Account {
     pub invalid: Vec<String>,
     /// Number of *counted* samples: those that were due after the warm-up.
     pub scheduled: u64,
-    /// Number of scheduled samples that were published.
+    /// Number of counted samples that were published.
     pub sent: u64,
     /// Number of samples that were due but not published, by reason; includes the warm-up.
     pub not_sent: BTreeMap<String, u64>,
-    /// Number of sent samples that were received, per subscriber.
+    /// Number of counted samples that were received, per subscriber. In a closed loop: number of
+    /// counted questions that were answered in time.
     pub received: Vec<u64>,
-    /// Number of sent samples that were not received, for whatever reason, per subscriber.
+    /// [`Self::sent`] minus [`Self::received`], per subscriber.
     pub missed: Vec<u64>,
     /// Kinds of losses of a closed loop, if it had any. `missed` is the number of its counted
     /// rounds without an answer in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_rounds: Option<LostRounds>,
-    /// Payloads verified, over all subscribers, warm-up included.
+    /// Payloads that were checked, right or wrong, at all ends, warm-up included. In a closed loop,
+    /// both ends check payloads.
     pub verified: u64,
-    /// Payloads that did not verify, over all subscribers.
+    /// Payloads that were wrong, at all ends.
     pub torn: u64,
     /// Processor time of the sending end for each counted sample that was sent, in nanoseconds.
     pub publisher_cpu_ns_per_sample: Option<f64>,
     /// Processor time of a receiving end for each counted sample that was sent, received or not, in
     /// nanoseconds; the mean of all.
     pub subscriber_cpu_ns_per_sample: Option<f64>,
-    /// System calls for waking for each counted sample that was sent.
+    /// System calls by which the sending end woke readers, for each counted sample that was sent.
+    /// `None` if the system does not count them.
     pub wake_calls_per_publish: Option<f64>,
     /// Time from the start of the publisher's process until every subscriber has received its first
     /// sample, in nanoseconds.

@@ -97,7 +97,8 @@ pub struct StageAccount {
     /// Accounts of the inputs.
     #[serde(default)]
     pub inputs: Vec<InputAccount>,
-    /// Messages on which the stage worked.
+    /// Messages on which the stage worked. A source that gave up also counts the samples that it
+    /// did not make.
     #[serde(default)]
     pub worked: u64,
     /// Messages of the first input that came before another input had any message.

@@ -18,11 +18,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time limit for a stage to create its work (a library with an algorithm, which loads maps and
-/// neural networks at that moment) and its ends.
+/// neural networks at that moment) and its ends. Also the time limit for a keeper to start, and to
+/// finish.
 const START: Duration = Duration::from_secs(60);
 /// Interval between two reads of the processes' CPU time and memory.
 const SAMPLING: Duration = Duration::from_millis(200);
-/// Time for the last messages of a chain, in addition to the schedule.
+/// Time for the last messages of a chain, in addition to twice the schedule.
 const REST: Duration = Duration::from_secs(120);
 
 /// Job of a process: one stage, or all.

@@ -83,8 +83,8 @@ impl Engine {
     }
 }
 
-/// Use of processor time and memory by the supervisors of running containers that others have
-/// started.
+/// Use of processor time and memory by the supervisors of running containers that other code has
+/// started, for example the launcher of a graph.
 pub struct SupervisorUse(Engine);
 
 impl SupervisorUse {
@@ -184,7 +184,8 @@ impl Process {
 
 /// Returns the process that the shell with `mark` in its script has started.
 pub(super) fn end(all: &[Process], mark: &str) -> Option<u32> {
-    // Until a child of the shell executes its program, its command line is the shell's.
+    // Only the parent's command line is checked: until a child of the shell executes its program,
+    // the child has the command line of the shell.
     let is_child = |p: &&Process| all.iter().any(|q| q.pid == p.parent && q.is_shell(mark));
     all.iter().find(is_child).map(|p| p.pid)
 }

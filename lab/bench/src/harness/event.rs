@@ -48,7 +48,8 @@ pub struct End {
     /// Sequence number from which samples count.
     #[serde(default)]
     pub counted_from: u64,
-    /// Scheduled samples, warm-up included, that were not published, by reason.
+    /// Scheduled samples, warm-up included, that were not published, by reason. For the answering
+    /// end of a closed loop: answers.
     #[serde(default)]
     pub not_sent: BTreeMap<String, u64>,
     /// Number of samples received.
@@ -64,7 +65,7 @@ pub struct End {
     /// For the asking end of a closed loop: answers that came after their time-out.
     #[serde(default)]
     pub late: u64,
-    /// Payloads verified.
+    /// Number of payloads that were checked, right or wrong.
     #[serde(default)]
     pub verified: u64,
     /// Errors in payloads: the first few, and the number of others.
@@ -77,12 +78,13 @@ pub struct End {
     /// samples ran, in nanoseconds.
     #[serde(default)]
     pub cpu_ns: u64,
-    /// Number of counted samples for which `cpu_ns` was used.
+    /// Number of counted samples for which `cpu_ns` was used; 0 if the processor time cannot be
+    /// attributed to samples.
     #[serde(default)]
     pub cpu_samples: u64,
     /// System calls for waking readers while the counted samples ran.
     pub wake_calls: Option<u64>,
-    /// Time of the first sample, on `CLOCK_MONOTONIC`.
+    /// Time at which the end had its first received sample, on `CLOCK_MONOTONIC`.
     pub first_sample_ns: Option<u64>,
     /// Settings that the machine refused.
     #[serde(default)]

@@ -56,11 +56,12 @@ pub enum Role {
     Threads,
     /// Publishes and runs the callback on the same thread.
     SameThread,
-    /// Matches, and then stays idle for a while.
+    /// Matches, and then stays idle until a line comes on its standard input.
     IdlePublisher,
     /// Sleeps on an idle link until the end mark comes.
     IdleSubscriber,
-    /// Publishes one sample for late subscribers, and stays until it is stopped.
+    /// Publishes one sample for late subscribers, and stays until a line comes on its standard
+    /// input.
     KeepsLast,
     /// Starts after a process with the role `KeepsLast` and waits for that process's sample.
     LateSubscriber,
@@ -261,7 +262,8 @@ pub struct Job {
     pub reliability: Reliability,
     /// Number of subscribers.
     pub subscribers: usize,
-    /// Index of this subscriber.
+    /// Index of this subscriber. For [`Role::Memcpy`]: index of the kind in
+    /// [`super::MEMCPY_KINDS`].
     pub index: usize,
     /// CPU of the sending end; `None`: the kernel chooses.
     pub publisher_cpu: Option<usize>,
@@ -343,8 +345,8 @@ impl Job {
     }
 
     /// Returns the baseline of an end that writes or copies payloads: a job that copies one payload
-    /// at the link's pace, on the CPU of that end. It copies once for each sample, for any number
-    /// of subscribers.
+    /// at the link's pace, on the CPU of that end. It makes one copy for each sample of the link,
+    /// whatever the number of subscribers, but at most 300 copies that count.
     #[must_use]
     pub fn memcpy(&self, kind: MemcpyKind) -> Self {
         let cpu = if kind == MemcpyKind::FromSharedSlots {

@@ -15,12 +15,12 @@ pub(crate) const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
 const AFTER_FIRST: Duration = Duration::from_millis(50);
 /// Pause before the end mark, so that it replaces no unread sample.
 const BEFORE_END: Duration = Duration::from_millis(100);
-/// Maximum delay of a sender, beyond twice the time of its schedule, before its remaining samples
+/// A sender stops after twice the time of its schedule plus this time. Its remaining samples then
 /// count as not sent.
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// Maximum wait of a receiver for the first sample; it includes the start of the other process.
 const FIRST_SAMPLE: Duration = Duration::from_secs(60);
-/// Maximum wait for the end mark, beyond the sender's limit.
+/// Maximum wait for the end mark after the time at which the sender must have stopped.
 const END_MARK_NS: u64 = 10_000_000_000;
 
 struct Outgoing<'a, S> {
@@ -115,9 +115,8 @@ pub(crate) fn subscribe<R: Receiver>(job: &Job, receiver: &mut R) -> Result<End>
     hear_all(job, receiver, FIRST_SAMPLE, end_is_due)
 }
 
-/// Returns the time at which a receiver gives up if it gets its first sample now. It is the sum of
-/// twice the schedule, the time to process all samples, the sender's maximum delay and the wait for
-/// the end mark.
+/// Returns the time at which a receiver gives up if it gets its first sample now. It is now plus
+/// twice the schedule, the time to process all samples, [`PATIENCE_NS`] and [`END_MARK_NS`].
 fn end_is_due(job: &Job) -> u64 {
     let samples = job.warm_up + job.messages + 1;
     let schedule_s = if let Pace::RateHz(hz) = job.pace { samples as f64 / hz } else { 0.0 };

@@ -32,7 +32,7 @@ impl<R: Row + Copy + Default> Recorder<R> {
 
     #[inline]
     pub(crate) fn push(&mut self, row: R) {
-        // Never grows: no more than the announced number of samples can come.
+        // Never grows: rows beyond the number of samples that the job announces are dropped.
         if self.rows.len() < self.rows.capacity() {
             self.rows.push(row);
         }
@@ -107,8 +107,9 @@ pub(crate) fn burn(microseconds: u64) {
     }
 }
 
-/// Puts the calling thread on the CPU of the job and checks the result. Makes timers as exact as
-/// the kernel can. An end with a real-time priority locks its memory, as real-time programs do.
+/// Gives the calling thread this CPU and the priority of the job, and checks the result. Makes
+/// timers as exact as the kernel can. An end with a real-time priority locks its memory, as
+/// real-time programs do.
 pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
     let class = if job.priority > 0 { SchedulingClass::Fifo } else { SchedulingClass::Other };
     let cpus = cpu.into_iter().collect();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Special roles: one thread for both ends, an idle link, a publisher for late subscribers, memcpy.
+//! Special roles: load on the CPUs (`Hog`), one thread for both ends, the ends of an idle link, a
+//! publisher for late subscribers and a late subscriber, memcpy.
 
 use super::driveline_link::Ends;
 use super::link::{Receiver, Sender};
@@ -20,8 +21,8 @@ use std::time::{Duration, Instant};
 /// Time after which a subscriber of an idle link gives up: longer than any link is left idle.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
 
-/// Burns processor time on the CPUs of the links until the parent process kills it. CPUs that the
-/// kernel refuses have no effect: `Ready` is reported in any case.
+/// Burns processor time on the CPUs of the subscribers until it is killed. If the kernel refuses
+/// these CPUs, it runs on any CPU: `Ready` is reported in any case.
 pub(crate) fn hog(job: &Job, emit: &dyn Fn(&Event)) -> ! {
     // All CPUs of subscribers, not only one, and normal priority instead of the job's.
     let cpus = job.subscriber_cpus.clone();

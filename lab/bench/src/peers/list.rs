@@ -20,8 +20,9 @@ pub struct PeersArgs {
     pub json: bool,
 }
 
-/// Returns the peers, one line each; or the named peers with their complete descriptions; or all as
-/// JSON. Blocks while they describe themselves.
+/// Returns the peers, one line each. With names or `settings`, it returns their complete
+/// descriptions; with `json`, JSON. If there are names, only the named peers are returned. Blocks
+/// while the peers describe themselves.
 ///
 /// # Errors
 /// If the directory in the environment cannot be read, or a name is unknown.

@@ -124,7 +124,7 @@ pub fn directory() -> Option<PathBuf> {
 /// Blocks while they describe themselves.
 ///
 /// # Errors
-/// If a named directory cannot be read. A broken peer is part of the result instead.
+/// If `directory` cannot be read. A broken peer is part of the result instead.
 pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
     let known: Vec<Known> =
         serde_json::from_str(CATALOGUE).context("the catalogue of peers is damaged")?;

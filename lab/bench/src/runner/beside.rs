@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Conditions of a run in addition to its links: load, limits, preference of a subscriber, and
-//! sampling of resource use.
+//! Conditions of a run in addition to its links: load, limit of processor time, preference of a
+//! subscriber, sampling of resource use, cable, and deployment.
 
 use crate::cable::CableSpec;
 use crate::deployment::Deployment;
@@ -11,7 +11,8 @@ use std::time::Duration;
 /// Additional conditions of the links of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// Processes that burn processor time, at normal priority, on the CPUs of the links.
+    /// Number of processes that burn processor time, at normal priority, on the CPUs of the
+    /// subscribers.
     pub hogs: usize,
     /// Processor time that all ends share, in percent of one CPU; `None`: no limit.
     pub quota_percent: Option<u32>,
@@ -35,7 +36,7 @@ pub struct Favour {
     pub subscriber: usize,
     /// Its real-time priority (SCHED_FIFO); 0: time sharing.
     pub priority: u8,
-    /// A CPU that no other process gets.
+    /// CPU of this subscriber. No other end and no hog is placed on it.
     pub exclusive_cpu: Option<usize>,
 }
 

@@ -32,7 +32,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// Time in which processes must start and find each other.
+/// Time in which processes must start and find each other, and in which they must finish after the
+/// order to do so.
 const START: Duration = Duration::from_secs(30);
 /// Time limit of a middleware's own tool, with a slow start and a slow end.
 const OWN_TOOL: Duration = Duration::from_secs(60);
@@ -104,8 +105,8 @@ impl Runner<'_> {
         .map(Ensemble::from)
     }
 
-    /// Runs the latency tool of a peer's middleware for a job. Blocks for about 10 s. The account
-    /// has no samples, only the tool's result.
+    /// Runs the latency tool of a peer's middleware for a job. Blocks while the tool runs, mostly
+    /// 2 to 10 s. The account has no samples, only the tool's result.
     fn own_tool(&self, job: &Job) -> Result<Account> {
         let mut processes = self.processes();
         // Some tools measure all sizes that they support, whatever size was requested. The keeper

@@ -43,8 +43,9 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Number of its rounds. With fewer than [`ENOUGH_ROUNDS`] the interval is not reliable; with
-    /// one it has no width.
+    /// Number of its rounds; for two measurements that were made at different times, the smaller
+    /// number. With fewer than [`ENOUGH_ROUNDS`] the interval is not reliable; from one round it
+    /// has no width.
     pub rounds: usize,
 }
 
@@ -156,9 +157,9 @@ fn unpaired(
     interval(estimate, values.collect(), of_one.len().min(of_other.len()))
 }
 
-/// Returns the interval of the difference of two measurements that were made at different times,
-/// from the means of their rounds' values. `of` computes the ratio or difference. `None` if one has
-/// no rounds, or `of` has no result for their means.
+/// Returns the interval of the ratio or difference of two measurements that were made at different
+/// times. `of` computes the ratio or difference of the means of their rounds' values. Returns
+/// `None` if one has no rounds, or `of` has no result for these means.
 #[must_use]
 pub fn mean_interval_unpaired(
     one: &[f64],
