@@ -3,7 +3,8 @@
 """Checks that documentation agrees with the tree.
 
 Every relative link has a target, ARCHITECTURE.md lists every crate, and docs/protocols/shm.md lists
-the limits of the source with their values and with existing tests.
+the limits of LIMITED_CRATES (constants whose names begin with MAX_) with their values and with
+existing tests.
 
 Usage: check_docs.py [ROOT]. Prints one line for each violation; exit status 1 if there is any.
 """

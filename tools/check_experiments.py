@@ -63,7 +63,7 @@ def is_own(case):
 
 
 def excuse(archive, experiment):
-    """Returns the reason why an experiment has no part of Driveline here; None if there is none."""
+    """Returns the reason why an experiment may be SKIPPED here; None if it may not."""
     scenario, left_out = experiment["scenario"], experiment["left_out"]
     if scenario["id"] in OPTIONAL_WORKS:
         failures = [

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uses Driveline as users do: from an install prefix, outside the source tree.
 
-1. Installs the build directory (default ./build) into its subdirectory prefix/.
+1. Installs the build directory (default ./build) into its subdirectory prefix/, and checks that
+   pages, examples, completion scripts and man pages are there.
 2. Extracts the example from README.md (code, CMake project and graph) and builds it, with CMake and
    with pkg-config. The installed tool describes the library and validates the graph.
 3. Builds the program in docs/cpp.md with its CMake project, and runs it without a server of the

@@ -11,7 +11,7 @@ The figures may only fall: tools/language.json has the limits of each room, roun
 without an entry may have 5 avoided words per 10 000, 2 % and no long line. Figures do not replace
 reading: an unclear sentence without avoided words is worse than a clear one with them.
 
-Usage: check_language.py [--lower] [--list ROOM] [DIRECTORY...]
+Usage: check_language.py [--lower] [--table] [--list ROOM] [DIRECTORY...]
   without arguments   checks the tree; exit status 1 if a figure is above what is allowed
   --lower             first lowers the allowed figures to those of the tree
   --table             also prints the figures of each room
@@ -198,7 +198,7 @@ def violations(rooms, allowed):
 
 
 def lowered(rooms, allowed):
-    """Returns the limits, lowered to the figures of the tree where these are lower."""
+    """Returns the limits, lowered to the figures of the tree, but not below ELSEWHERE."""
     result = {}
     for name, of_room in sorted(rooms.items()):
         limits = allowed.get(name, ELSEWHERE)

@@ -4,8 +4,8 @@
 
 - A crate depends only on crates to its left in LAYERS. No crate of the product depends on the
   laboratory.
-- `unsafe` occurs only in the crates of QUARANTINE and the directories of BORDERS. Every crate
-  inherits the workspace's lints.
+- `unsafe` occurs only in the crates of QUARANTINE, the directories of BORDERS, and PEERS. Every
+  crate inherits the workspace's lints.
 - Every source file starts with its SPDX line, names no home directory, and has at most LINES_MAX
   lines.
 - Files of a crate do not use each other in loops of more than three (file_circles.py).

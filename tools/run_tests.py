@@ -222,9 +222,9 @@ def is_long(program):
 
 
 def run_commands(step, commands, write):
-    """Runs commands of a step at the same time. Returns their results.
+    """Runs commands of a step at the same time, in measured steps one after the other.
 
-    The programs of a command `cargo test` count as a command each.
+    The programs of a command `cargo test` count as a command each. Returns the results.
     """
     jobs, results = [], []
     for command in commands:

@@ -37,7 +37,7 @@ def runs_tests(command):
 
 
 def has_documentation(command):
-    """Returns true if a command of cargo test without targets also runs documentation examples."""
+    """Returns true if a command of cargo test also runs documentation examples: without targets."""
     return not TARGETS & set(command)
 
 

@@ -45,8 +45,8 @@ class Step:
     environment: dict = field(default_factory=dict)
     # Needs root; for other users it counts as ignored.
     as_root: bool = False
-    # Runs beside the steps after it, and builds in a directory of its own. Its output is printed as
-    # a whole when it ends. Such steps run one after the other.
+    # Runs at the same time as the steps after it, so it must not build in a directory in which they
+    # build. Its output is printed as a whole when it ends. Such steps run one after the other.
     beside: bool = False
     # Target of make that runs it: "test", "gateways" for test-gateways, "measured" for measure.
     suite: str = "test"
@@ -111,8 +111,8 @@ def ctest(build):
     return ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "-j", JOBS]
 
 
-# Test programs of the gateways in which each test measures a duration: the silence of a topic after
-# an outage of a link, or next to a stopped host.
+# Test programs of the gateways in which each test measures a duration, for example the silence of a
+# topic after an outage of a link, or next to a stopped host.
 MEASURED_HOSTS = ("bystanders", "outages", "routers", "slow_links")
 # Gating programs. Some of their tests also judge durations if the variable in MEASURE is set.
 ALSO_MEASURED = ("found", "tls", "two_hosts")
@@ -146,7 +146,7 @@ def test_options(programs):
 
 
 def directory_of(crate):
-    """Returns the directory of a crate: lab/ for the laboratory, crates/ for the others."""
+    """Returns the directory of a crate: lab/bench for driveline-bench, crates/ for the others."""
     return {"driveline-bench": Path("lab/bench")}.get(crate, Path("crates") / crate)
 
 

@@ -47,7 +47,7 @@ CONSTANT = re.compile(
     r"\bconst (\w*(?:PATIENCE|WITHIN|TIMEOUT|LIMIT|BOUND|SOON|STALL|STANDSTILL|LONG|SHORT|GRACE|GAP"
     r"|RECOVERY)\w*): Duration\b"
 )
-# The same in Python and C++.
+# A time-out with its length, in Python and C++.
 OTHER_WAIT = re.compile(
     r"\btimeout\s*=\s*([\d.]+)\b|\bPATIENCE_S\s*=\s*([\d.]+)\b"
     r"|\bwait_for\w*\(\s*(?:\w+,\s*)?([\d.]+)(ms|s)\b"
