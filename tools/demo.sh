@@ -3,8 +3,8 @@
 # Runs the perception pipeline in five processes and writes its figures to out/demo. `make demo`
 # calls it.
 # Usage: tools/demo.sh check|run [VIDEO [MODEL [SPEED_KMH]]]
-# Defaults: a rendered drive of 30 s, the classical detector, 100 km/h. With the environment variable
-# DEPLOY=containers or DEPLOY=container, modules run in containers.
+# Defaults: a rendered drive of 30 s, the classical detector, 100 km/h.
+# Modules run in containers with the environment variable DEPLOY=containers or DEPLOY=container.
 # `check` only checks the arguments, before a build that takes minutes.
 set -euo pipefail
 invoked_from=$PWD
