@@ -17,8 +17,8 @@ namespace comp {
 enum class FrameStatus {
     frame,   // a frame was written
     end,     // the source has no more frames
-    failed,  // this frame could not be read, see error(); next() may be called again, at most as
-             // often as the source has frames
+    failed,  // this frame could not be read, see error(); a further next() tries the frame after
+             // it. A device may fail at every call
 };
 
 struct FrameSourceOptions {
@@ -49,8 +49,8 @@ public:
     // 1/fps() apart. The times of a video never decrease. A frame without a time follows after the
     // previous gap. A gap of more than 10 s is treated as a step of the clock.
     [[nodiscard]] virtual std::optional<std::int64_t> frame_time_ns() const { return std::nullopt; }
-    // Number of frames of the folder, or as stated by the container; a video may have a few frames
-    // less. Empty: endless or unknown.
+    // Number of frames of the folder or of "synthetic:N", or as stated by the container; a video
+    // may have a few frames less. Empty: endless or unknown.
     [[nodiscard]] virtual std::optional<std::int64_t> frame_count() const = 0;
     // Reason why the last next() failed, with file and frame.
     [[nodiscard]] virtual const std::string& error() const = 0;

@@ -21,7 +21,8 @@ struct MosseOptions {
     double lost_psr = 7.0;   // below this the target counts as lost or occluded, the paper's value
     int training_views = 8;  // affine distortions at start, 1..64
     double window_scale =
-        1.6;  // tracked window over the box, 1..4: how much surroundings, and how fast it may move
+        1.6;  // size of the tracked window, divided by that of the box, 1..4. A larger window
+              // contains more of the surroundings, and the target may move faster
     double response_sigma = 2.0;  // of the Gaussian, in filter pixels (the filter is 64x64)
 };
 

@@ -30,8 +30,8 @@ struct DetectorOptions {
     std::string names_path;
 
     // Part of the image for the network, as fractions of width and height. The default is the band
-    // that contains the vehicles in a forward camera. At equal cost, vehicles are twice as large as
-    // with the full image.
+    // that contains the vehicles in a forward camera. At equal cost, vehicles cover twice as many
+    // pixels of the network's input as with the full image.
     cv::Rect2f region{0.0F, 0.3F, 1.0F, 0.5F};
     // Input size of the network. Empty: darknet uses the pixel count of the .cfg with the aspect
     // ratio of the region, in multiples of 32. ONNX uses the size that the model states, or 640x640
