@@ -10,7 +10,8 @@ namespace {
 using peers::Setting;
 using peers::Variant;
 
-/// Largest payload of an IPv4 datagram, and of datagrams that fit common links.
+/// Largest payload of a UDP datagram over IPv4, of one that fits an Ethernet frame, and of a small
+/// one.
 constexpr std::size_t largest_datagram = 65507;
 constexpr std::size_t ethernet_datagram = 1472;
 constexpr std::size_t small_datagram = 500;

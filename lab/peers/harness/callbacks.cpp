@@ -108,7 +108,8 @@ public:
         }
     }
 
-    /// Adds what the callback observed in the window.
+    /// Adds the observations of the callback. Counters other than `instances`, and the start-up
+    /// time, also cover the time outside the window.
     void report(const Job& job, const Window& window, std::uint64_t started_ns, json& series,
                 json& counters) const {
         const char* not_sent = "messages not sent";

@@ -100,8 +100,8 @@ protected:
         if (source_) verdict_.check(a.payload, a.sequence);
     }
 
-    /// Leaves the processor time out if payloads are verified: it would include the wait for the
-    /// other end's verification.
+    /// Leaves the processor time out if payloads are verified, because it would include the wait
+    /// for the other end's verification, and if the middleware calls back on its own threads.
     void count_cpu(bool calls_back) {
         if (source_ || calls_back || round_ <= job_.warm_up) return;
         end_.cpu_ns = cpu_ns(job_) - cpu_;

@@ -51,9 +51,9 @@ class Receiver;
 class Handler {
 public:
     virtual ~Handler() = default;
-    /// `woken_ns`: time at which the wait returned. The payload is valid until
-    /// `receiver.release()`, which is called before this function returns. Returns false if no more
-    /// samples are wanted.
+    /// `woken_ns`: time at which the wait returned; 0 if it is not known. The payload is valid
+    /// until `receiver.release()`, which is called before this function returns. Returns false if
+    /// no more samples are wanted.
     virtual bool on_sample(std::uint64_t woken_ns, std::span<const std::byte> payload,
                            Receiver& receiver) = 0;
 };

@@ -173,8 +173,8 @@ std::vector<End> threads(const Job& job, Link& link) {
 }
 
 void keep(Middleware& middleware, const Job& job) {
-    // A Ctrl-C reaches the whole process group, and the keeper must clean up after it. It ends
-    // when its standard input does.
+    // The keeper must clean up after the ends, so it ignores signals that ask programs to end. It
+    // ends after a line on its standard input, or when this input is closed.
     for (int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_IGN);
     auto keeper = middleware.keep(job);
     emit(event("ready"));

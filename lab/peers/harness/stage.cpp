@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t second_ns = 1'000'000'000U;
 constexpr std::uint64_t first_limit_ns = 60 * second_ns;
 constexpr std::uint64_t silence_limit_ns = 20 * second_ns;
-/// Delay of a source, beyond twice its schedule, after which the rest counts as not sent.
+/// A source gives up this long after twice the planned duration of its schedule. The remaining
+/// samples count as not sent.
 constexpr std::uint64_t patience_ns = 5 * second_ns;
 /// Rest of a source before its first message: receivers notice a sender later than it notices them.
 constexpr auto before_first = milliseconds(200);

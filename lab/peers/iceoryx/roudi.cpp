@@ -118,8 +118,8 @@ private:
             throw std::runtime_error(std::string("cannot start a process for RouDi: ") +
                                      std::strerror(errno));
         if (pid_ == 0) {
-            // RouDi must not outlive its keeper, nor get the Ctrl-C that is meant for the
-            // benchmark.
+            // RouDi must not outlive its keeper. If the keeper and its process group are killed,
+            // RouDi gets SIGTERM instead, because it has a group of its own, and can clean up.
             prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGTERM));
             setpgid(0, 0);
             for (int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_DFL);

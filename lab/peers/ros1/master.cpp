@@ -106,8 +106,8 @@ private:
             throw std::runtime_error(std::string("cannot start a process for the ROS master: ") +
                                      std::strerror(errno));
         if (pid_ > 0) return;
-        // The master must not outlive its keeper, nor get the Ctrl-C that is meant for the
-        // benchmark.
+        // The master must not outlive its keeper. It has a process group of its own, so that it
+        // gets no signals to the keeper's group.
         prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
         setpgid(0, 0);
         for (int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_DFL);

@@ -167,7 +167,7 @@ inline void explain(const char* what, char* error, std::size_t size) {
     error[length] = '\0';
 }
 
-/// Calls a function that may throw.
+/// Calls a function. If it throws, writes the reason to `error` and returns `otherwise`.
 template <typename Result, typename Call>
 Result guarded(Result otherwise, char* error, std::size_t size, Call&& call) {
     try {

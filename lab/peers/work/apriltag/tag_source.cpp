@@ -95,7 +95,8 @@ private:
         frames_.push_back(std::move(frame));
     }
 
-    /// Each tag has a place of its own on a grid, and is turned and tilted in it.
+    /// Draws a tag, turned and tilted, in its own cell of a grid. Returns the number of the tag in
+    /// its family.
     std::uint32_t draw_tag(std::vector<double>& grey, std::uint32_t index) {
         const auto columns = static_cast<std::uint32_t>(std::ceil(std::sqrt(tags_)));
         const auto rows = (tags_ + columns - 1) / columns;

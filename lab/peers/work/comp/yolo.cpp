@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detects vehicles in frames with a neural network, or classically if there is none; `network` in
-// the report shows which.
+// Detects vehicles in frames with a neural network, or with ComP's classical detector if no model
+// is given. `network` in the report is 1 or 0 accordingly.
 //
 // Parameters: `model`, `weights`, `names` (paths, as in ComP's detector), `min_confidence`,
 // `opencv_threads`.

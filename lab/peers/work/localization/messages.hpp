@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between the works of this folder. Metres and radians; x forward, y left, z up; in
-// vehicle coordinates unless the street's are named.
+// Messages between the works of this folder. Metres and radians; right-handed, z up; in vehicle
+// coordinates unless the street's are named. At yaw 0, the axes of both are parallel, so x is not
+// always forward: the generated street runs along y, and the vehicle drives towards -y.
 #pragma once
 
 #include <cmath>

@@ -3,7 +3,8 @@
 // street's map. Passes the cloud on with the pose.
 //
 // Parameters: `cloud` (of the map, the same as that of the source), `resolution_m`, `step_m`,
-// `epsilon_m`, `iterations` (as in PCL), `map_leaf_m` (grid for thinning out the map).
+// `iterations` (as in PCL), `epsilon_m` (a shorter step ends the iterations), `map_leaf_m` (grid
+// for thinning out the map).
 #include <pcl/filters/voxel_grid.h>
 #include <pcl/registration/ndt.h>
 
@@ -37,7 +38,7 @@ public:
         street::read_cloud(work::input(call, 0), head, points_);
         ndt_.setInputSource(street::to_pcl(points_));
         street::Cloud aligned;
-        // Starts from the previous pose.
+        // Starts from the pose of the last match that converged.
         ndt_.align(aligned, guess_);
         const Eigen::Matrix4f found = ndt_.getFinalTransformation();
         head.estimate = {found(0, 3), found(1, 3), std::atan2(found(1, 0), found(0, 0))};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans the next move: chooses among parallel paths the one with the greatest distance from the
-// obstacles, and its speed.
+// Plans the next move: chooses among paths with different offsets to the side, and the speed. The
+// chosen path has the least cost: loss of speed, lack of distance from obstacles, and offset.
 //
 // Parameters: `heading_deg` (of the street, in the vehicle's coordinates), `speed_mps` (wanted),
 // `brake_mps2`, `width_m` (of the vehicle).
@@ -61,7 +61,8 @@ public:
     }
 
 private:
-    /// Returns the free length of a path, and the smallest distance of obstacles along it.
+    /// Returns the free length of a path, and the smallest distance between an obstacle and the
+    /// side of the vehicle along it: 0 if the path is blocked, and at most twice `enough_m`.
     std::pair<double, double> look_along(double offset) const {
         double clearance = enough_m * 2;
         for (double way = 2; way < horizon_m; way += step_m) {

@@ -2,8 +2,8 @@
 // Cuts a scan to the surroundings of the vehicle, without the vehicle itself, and thins it out with
 // PCL's voxel grid.
 //
-// Parameters: `range_m` (to each side), `vehicle_m` (minimum distance), `height_m` (maximum
-// height), `leaf_m` (of the grid).
+// Parameters: `range_m` (to each side), `vehicle_m` (half the side of the square that the vehicle
+// occupies), `height_m` (maximum z), `leaf_m` (of the grid).
 #include <pcl/filters/voxel_grid.h>
 
 #include "pcl_cloud.hpp"

@@ -3,8 +3,8 @@
 // n.
 //
 // Parameters: `cloud` (path of a PLY; empty: a generated street), `travel_x_m`, `travel_y_m`
-// (travelled distance in the street's coordinates), `turn_deg` (turned angle), `period` (samples
-// for forth and back), `noise_m` (of each coordinate, uniform).
+// (travelled distance in the street's coordinates), `turn_deg` (maximum yaw, to both sides),
+// `period` (samples for forth and back), `noise_m` (of each coordinate, uniform).
 #include <numbers>
 #include <random>
 

@@ -9,9 +9,10 @@
 
 namespace street {
 
-/// Loads the points of a binary little-endian PLY whose vertices begin with x, y, z as floats; a
-/// fourth float is the intensity. Points at the origin, where nothing was measured, are left out.
-/// An empty path generates a street, the same each time. Throws an error text.
+/// Loads the points of a binary little-endian PLY. The properties of its vertices are all floats:
+/// x, y, z, then, if present, the intensity and others. Points less than 0.5 m from the origin,
+/// where nothing was measured, are left out, and so are points that are not finite. An empty path
+/// generates a street, the same each time. Throws an error text.
 std::vector<Point> load(const std::string& path);
 
 }  // namespace street

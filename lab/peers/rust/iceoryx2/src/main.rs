@@ -28,7 +28,8 @@ const END: [u8; 8] = *b"drvbend!";
 /// Size of mark and number.
 const HEAD: usize = 16;
 const LARGEST: usize = 256 << 20;
-/// Maximum sleep of a reader, so that it cannot outlive the measurement.
+/// Maximum sleep in [`Receiver::wait`] before the reader checks for samples again, even without a
+/// notification.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Number of polls of a spinning reader between two reads of the clock, which cost as much as a
 /// poll.

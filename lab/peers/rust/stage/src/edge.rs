@@ -43,7 +43,8 @@ pub(crate) trait Sending {
     fn send_last(&mut self, message: &[u8]) -> Result<(), String>;
 }
 
-/// Handler of a message: its arrival time, and its bytes.
+/// Handler of a message. Its arguments are the time just after the message was taken, and the
+/// bytes of the message.
 pub(crate) type Handle<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<()>;
 
 /// Operations of a receiving end.

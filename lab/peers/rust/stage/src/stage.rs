@@ -21,7 +21,8 @@ const MATCH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time without a message, at the beginning and later.
 const FIRST_LIMIT: Duration = Duration::from_secs(60);
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
-/// Delay of a source, beyond twice its schedule, after which the rest counts as not sent.
+/// A source gives up this long after twice the planned duration of its schedule. The remaining
+/// samples count as not sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Rest of a source before its first message: receivers notice a sender later than it notices them.
 const BEFORE_FIRST: Duration = Duration::from_millis(200);
@@ -233,7 +234,8 @@ impl Body {
         Ok(())
     }
 
-    /// Fails if the work fails. Returns a reason if only the message could not be sent.
+    /// Fails if the work fails. Returns a reason if there was no memory for the message, or if it
+    /// could not be sent.
     fn try_to_work(&mut self, row: &mut Row, inputs: &[Input<'_>]) -> Result<Result<(), String>> {
         let place = match self.output.as_mut().map(Output::content).transpose() {
             Ok(place) => place,
@@ -284,7 +286,8 @@ impl Body {
         Ok(())
     }
 
-    /// Works on every message until the end mark, or until no more messages come.
+    /// Works on every message of the first input, until the end mark or until no more messages
+    /// come. Skips messages until each of the other inputs has a message.
     fn follow(
         &mut self,
         job: &Job,

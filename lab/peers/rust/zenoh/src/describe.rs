@@ -10,7 +10,7 @@ const VERSION: &str = "1.10.2";
 /// Far below the limit for reassembled messages in Zenoh (`max_message_size`, 1 GiB).
 const LARGEST: usize = 256 << 20;
 
-/// Number of batches of 64 KiB that wait for the link: the maximum.
+/// Number of batches of 64 KiB that may wait for the link: the most that Zenoh allows.
 pub const QUEUE_BATCHES: &str = "16";
 /// Size in bytes.
 pub const RX_BUFFER: &str = "16777216";

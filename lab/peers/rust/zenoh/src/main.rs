@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Eclipse Zenoh, peer to peer on the loopback interface: over TCP, with samples that are written
-//! in shared memory, and with large samples that Zenoh itself copies into shared memory.
+//! Eclipse Zenoh, peer to peer: over TCP, on the loopback interface or between two hosts; with
+//! samples that are written in shared memory; and with large samples that Zenoh itself copies into
+//! shared memory.
 
 mod describe;
 mod link;

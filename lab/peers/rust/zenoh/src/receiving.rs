@@ -24,7 +24,7 @@ use zenoh::{Session, Wait};
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 enum Samples {
-    /// The newest sample replaces the oldest.
+    /// The newest sample replaces the oldest when it is full.
     Ring(Subscriber<RingChannelHandler<Sample>>),
     /// Senders wait when it is full.
     Fifo(Subscriber<FifoChannelHandler<Sample>>),

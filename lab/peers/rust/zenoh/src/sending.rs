@@ -25,8 +25,8 @@ use zenoh::shm::{
 };
 use zenoh::{Session, Wait};
 
-/// Maximum wait of a publication for shared memory and for a place in the queue of the link:
-/// Zenoh's defaults of `wait_before_drop` and `wait_before_close`.
+/// Maximum wait for shared memory for a sample. For a place in the queue of the link, Zenoh waits
+/// as long: its defaults of `wait_before_drop` and `wait_before_close`.
 const BEST_EFFORT_PATIENCE: Duration = Duration::from_millis(1);
 const RELIABLE_PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum time that a finished sender waits for its receivers to finish.
@@ -36,7 +36,7 @@ const LINGER: Duration = Duration::from_secs(10);
 enum Source {
     /// A pool of shared memory.
     Pool(ShmProvider<PosixShmProviderBackend>),
-    /// One buffer, which is free again once it has been published.
+    /// One buffer, which is used again if Zenoh has no reference to it after the publication.
     Buffer(Option<BytesMut>),
     /// A body that all samples share, after their own heads. It is never written to.
     Body(Bytes),
@@ -280,8 +280,8 @@ impl StageSender for Out {
 }
 
 impl Drop for Out {
-    /// A session that closes drops unsent messages, so the last sender stays until all receivers
-    /// have its messages.
+    /// A session that closes drops unsent messages. So the sender of the end mark stays until all
+    /// receivers have left, at most for `LINGER`.
     fn drop(&mut self) {
         if self.speaks_last && self.published > 0 {
             // If a receiver does not leave, its own timeout reports it.

@@ -64,8 +64,8 @@ impl Middleware for Ends {
     }
 
     /// Segments have random numbers as names, and each is locked by all processes that have it
-    /// open. Zenoh removes segments that no process has open, as every program of it does when it
-    /// starts and when it ends. Segments in use stay.
+    /// open. This function removes segments that no process has open, as every program with Zenoh
+    /// does when it starts and when it ends. Segments in use stay.
     fn remove_leftovers(job: &Job) -> Result<()> {
         // An end keeps some files open until its process ends, even if it has finished.
         let deadline = Instant::now() + LEAVE_TIMEOUT;
