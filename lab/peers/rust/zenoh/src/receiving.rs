@@ -24,7 +24,7 @@ use zenoh::{Session, Wait};
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 enum Samples {
-    /// The newest sample replaces the oldest when it is full.
+    /// When the ring is full, the newest sample replaces the oldest.
     Ring(Subscriber<RingChannelHandler<Sample>>),
     /// Senders wait when it is full.
     Fifo(Subscriber<FifoChannelHandler<Sample>>),
