@@ -3,8 +3,8 @@
 //!
 //! Each thread that calls components has a slot of its own in a table and writes into it before and
 //! after each call: a few stores, no lock, no clock, no allocation. Other code reads the table: the
-//! thread that reports long calls (`host/watch.rs`), and the handler of fatal signals
-//! (`host/crash.rs`), which may do nothing but read.
+//! thread that reports long calls and writes heartbeats (`host/watch.rs`), and the handler of fatal
+//! signals (`host/crash.rs`), which may do nothing but read.
 
 use crate::account::{Call, CallPlace};
 use driveline_types::MonotonicNs;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Maximum number of threads in components at once; further threads are not seen.
 const SLOTS: usize = 1024;
-/// Maximum number of components of a process; further ones are not seen.
+/// Maximum number of components and libraries of a process; further ones are not seen.
 const COMPONENTS: usize = 1024;
-/// Maximum length of the signal handler's text: a component, a topic, and some words. Its stack is
-/// small.
+/// Maximum length of the signal handler's text: a component, a topic, and some words. The stack of
+/// the handler is small.
 const TEXT: usize = 1024;
 /// Stands for no component or no input.
 const NONE: usize = usize::MAX;
@@ -210,7 +210,7 @@ pub(crate) struct Running {
     pub(crate) since: MonotonicNs,
 }
 
-/// Returns all running calls that began before `until`.
+/// Returns all running calls that began at `until` or before.
 pub(crate) fn running_since(until: MonotonicNs) -> Vec<Running> {
     let mut found = Vec::new();
     for (i, slot) in TABLE.iter().enumerate() {
@@ -238,7 +238,7 @@ pub(crate) fn running_since(until: MonotonicNs) -> Vec<Running> {
 }
 
 /// Returns the start of the oldest running call of each component; only calls of callbacks, timers
-/// and callbacks for events count. Neither locks nor allocates.
+/// and callbacks for events or changed parameters count. Neither locks nor allocates.
 pub(crate) fn oldest_calls(components: &[Seen], oldest: &mut [Option<MonotonicNs>]) {
     oldest.fill(None);
     for slot in &TABLE {

@@ -61,10 +61,10 @@ pub trait Component: Send + Sync {
     /// [`ComponentFailure`] is reported and counted, as is a panic; the component stays in service.
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure>;
 
-    /// Called for an event of a port, other than a sample: a missed deadline, a match, a refusal, a
-    /// lost lease. Runs on a thread of the executor in the group of `on_trigger`, at most about 100
-    /// ms after the event unless the group is busy; for an output whose topic has neither deadline
-    /// nor lease, at most a second after it. The event is logged as well.
+    /// Called for an event of a port, other than a sample: for example a missed deadline, a match,
+    /// a refusal, a lost lease. Runs on a thread of the executor in the group of `on_trigger`, at
+    /// most about 100 ms after the event unless the group is busy; for an output whose topic has
+    /// neither deadline nor lease, at most a second after it. The event is logged as well.
     ///
     /// # Errors
     /// As [`Self::on_trigger`].
@@ -76,11 +76,12 @@ pub trait Component: Send + Sync {
     /// changeable, or by a mode of the graph. The value has the declared type and is within the
     /// declared range. Runs on a thread of the executor in the group of `on_trigger`; for a mode,
     /// before `on_activate`. The node has the new value already. Also called while the component is
-    /// inactive.
+    /// inactive. After a restart of the module, these changes are made again in the new process:
+    /// for a component that no mode names, on the thread of `init`, before `on_activate`.
     ///
     /// # Errors
     /// After a [`ComponentFailure`] the node gets the old value back. The caller of the change gets
-    /// the failure's text; for a mode's change, the text is logged.
+    /// the failure's text; for a change by a mode or after a restart, the text is logged.
     fn on_parameter(&self, _name: &str, _value: &ParameterValue) -> Result<(), ComponentFailure> {
         Ok(())
     }

@@ -88,7 +88,8 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The module's side. Any thread; nothing here waits or allocates.
+/// The module's side. Any thread may use it, except for [`Self::beat`]. Once it is created, nothing
+/// here waits or allocates.
 #[derive(Debug)]
 pub(crate) struct Heartbeats {
     words: HeartbeatWords,
@@ -201,7 +202,8 @@ impl PeerHeartbeats {
     /// Maps the words that a module has sent.
     ///
     /// # Errors
-    /// If the words belong to another module: its graph file has changed since the run began.
+    /// If the memory cannot be mapped, or if the words belong to another graph: the module's graph
+    /// file has changed since the run began.
     pub(crate) fn open(fd: &OwnedFd, layout: Layout) -> io::Result<Self> {
         let words = PeerHeartbeatWords::open(fd, layout.words)?;
         if words.load(FINGERPRINT) != layout.fingerprint {

@@ -4,7 +4,9 @@
 //! - [`component`] and [`host`]: one module of a graph in this process;
 //! - [`launch`]: one process for each module, started, watched and stopped;
 //! - [`testing`]: a component by itself, on a clock that the test moves;
-//! - [`account`]: what these processes report about every callback;
+//! - [`account`]: the records of these processes, for example of each call, of counters and of
+//!   failures;
+//! - [`domain`]: the directory in which the processes of a graph find each other;
 //! - [`socket_clients`]: tools that send requests to a run or a gateway over a socket of the
 //!   domain.
 //!

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// Sources that define the protocol between launcher and module processes, next to the keys of
-/// graph files.
+/// Sources that define the protocol between launcher and module processes, in addition to the keys
+/// of graph files.
 const SOURCES: [&str; 6] = [
     include_str!("mod.rs"),
     include_str!("contained.rs"),

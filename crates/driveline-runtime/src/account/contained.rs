@@ -22,10 +22,11 @@ pub enum ContainedRecord {
     Output {
         /// Stream it was written to.
         stream: OutputStream,
-        /// The line, without its end; at most 4096 bytes, bytes that are not UTF-8 replaced.
+        /// The line, without its end. Lines of more than 4096 bytes come in pieces; bytes that are
+        /// not UTF-8 are then replaced.
         line: String,
     },
-    /// Resource use of the container: each second if it has changed, and at the end.
+    /// Resource use of the container: each second and at the end, if it has changed.
     Usage(Usage),
     /// The module's process has ended.
     Exited {
@@ -76,7 +77,8 @@ pub struct Usage {
     /// Processes that the kernel has killed for the memory limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<u64>,
-    /// CPUs on which it may run, as the kernel writes them: `0-3,8`.
+    /// CPUs on which the first process of the container may run, as the kernel writes them:
+    /// `0-3,8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
 }

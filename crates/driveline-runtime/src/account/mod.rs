@@ -5,7 +5,7 @@
 //! launcher [reads](LineReader) the streams of all modules. The data path only fills prepared
 //! records and hands them to a queue without locks; if the launcher is slow, records are dropped,
 //! counted and reported in the stream ([`Record::Lost`]). Only the thread that writes waits for the
-//! launcher, and no longer than [`CLOSE_WITHIN`] once the stream is to end.
+//! launcher; once the stream is to end, at most for the time that [`Writer::close`] states.
 
 mod build_id;
 mod contained;
@@ -79,13 +79,14 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         settings: Vec<SettingAccount>,
     },
-    /// A callback has ended.
+    /// A call of a callback or timer has ended.
     Callback(CallbackAccount),
-    /// A component's callback failed.
+    /// A call of a component failed: of its callback, a timer, `on_event`, `on_activate` or
+    /// `on_deactivate`. After five failures, at most one record a second is sent.
     Failure {
         /// Component.
         component: String,
-        /// Input that triggered it, if one did.
+        /// Topic of the sample that triggered the call, if one did.
         topic: Option<String>,
         /// Sequence number of the sample that triggered it.
         sequence: Option<u64>,
@@ -94,7 +95,7 @@ pub enum Record {
         /// Failures of this component so far, this one included.
         count: u64,
     },
-    /// A component's counters, once a second if they changed, and at the end.
+    /// A component's counters, once a second and at the end, if they changed.
     Counters {
         /// Component.
         component: String,
@@ -102,7 +103,7 @@ pub enum Record {
         #[serde(flatten)]
         stats: CallbackCounters,
     },
-    /// A port cannot be connected to another process's port on the same topic.
+    /// A port cannot be connected to another port on the same topic.
     Refused {
         /// Component.
         component: String,
@@ -120,8 +121,8 @@ pub enum Record {
         /// The component or node at the other end.
         peer: String,
     },
-    /// An input gets no samples because its component holds as many as permitted; sent again when
-    /// samples come again.
+    /// An input gets no samples because its component holds as many as permitted. Sent after 0.5 s
+    /// (at the end of the run also earlier), and again when samples come again.
     Held {
         /// Component.
         component: String,
@@ -146,7 +147,7 @@ pub enum Record {
         /// The fact, for people.
         text: String,
     },
-    /// Counters of one input of a component, once a second if they changed, and at the end. Unlike
+    /// Counters of one input of a component, once a second and at the end, if they changed. Unlike
     /// records of calls, they include samples that no call has seen.
     Input {
         /// Component.
@@ -159,7 +160,7 @@ pub enum Record {
         #[serde(flatten)]
         stats: InputCounters,
     },
-    /// Counters of one output of a component, once a second if they changed (ten times a second if
+    /// Counters of one output of a component, if they changed: once a second (ten times a second if
     /// the entry condition of a mode names the topic), and at the end. They count from the start of
     /// the process.
     Output {
@@ -181,8 +182,8 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "BlockedCounters::is_zero")]
         blocked: BlockedCounters,
     },
-    /// Calls of one service that a component makes or answers, once a second if they changed, and
-    /// at the end. They count from the start of the process.
+    /// Calls of one service that a component makes or answers, once a second and at the end, if
+    /// they changed. They count from the start of the process.
     Service {
         /// Component.
         component: String,
@@ -224,7 +225,7 @@ pub enum Record {
         component: String,
     },
     /// The process knows that a component of the run has finished. The timers of the process tick
-    /// once more; after that, only for new samples.
+    /// once more; after that, only for new data.
     Draining {
         /// Time when it learned this.
         at_ns: u64,
@@ -295,7 +296,8 @@ pub enum Record {
     Crash {
         /// Number of the signal.
         signal: i32,
-        /// The call that ran on the thread, unless it is a component's own thread.
+        /// The call that ran on the thread; `None` if none did, for example on a component's own
+        /// thread.
         #[serde(flatten)]
         call: Option<CallPlace>,
     },
@@ -324,12 +326,13 @@ pub struct ComponentWork {
     pub tick_ms: Option<u64>,
 }
 
-/// An input with samples that will be read.
+/// An input with samples that will be read. If only complete sets of a trigger wait for a call: the
+/// first input, and the number of these sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnreadInput {
     /// Input port.
     pub input: String,
-    /// Number of samples.
+    /// Number of samples, or of sets.
     pub samples: u64,
 }
 
@@ -381,7 +384,7 @@ impl Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// Its library is being loaded; the component is named by the library's path.
+    /// Its library is being loaded. [`CallPlace::component`] is then the library's path.
     Load,
     /// Its initialisation.
     Init,
@@ -391,7 +394,7 @@ pub enum Call {
     Timer,
     /// Its shutdown.
     Shutdown,
-    /// Its callback for events of its ports.
+    /// Its callback for events of its ports, or its callback for a changed parameter.
     OnEvent,
     /// It becomes active.
     OnActivate,
@@ -561,7 +564,7 @@ pub struct CallbackCounters {
     pub failed_events: u64,
     /// Calls skipped because an input had no sample yet.
     pub skipped_missing: u64,
-    /// Calls skipped because an input's sample was too old.
+    /// Calls skipped, and reads refused, because an input's sample was too old.
     pub skipped_stale: u64,
     /// Samples that found no partners.
     pub unsynchronised: u64,
@@ -614,9 +617,10 @@ impl From<driveline::Blocked> for BlockedCounters {
 pub struct InputCounters {
     /// Samples taken.
     pub received: u64,
-    /// Samples that newer ones replaced before they were taken.
+    /// Samples that newer ones replaced before they were taken, on an input that triggers.
     pub missed: u64,
-    /// Missed samples of an input that does not trigger: only the newest sample is wanted.
+    /// Samples that newer ones replaced before they were taken, on an input that does not trigger:
+    /// it wants only the newest sample.
     pub superseded: u64,
     /// Samples dropped for their age (lifespan).
     pub expired: u64,
@@ -628,7 +632,7 @@ pub struct InputCounters {
     pub lost_on_the_way: u64,
     /// Samples that can be read now.
     pub not_read: u64,
-    /// Samples that arrived while the component was inactive.
+    /// Samples that arrived, or were unread, while the component was inactive.
     #[serde(skip_serializing_if = "is_zero")]
     pub inactive: u64,
     /// Samples of publishers that were not the owner of the topic.
@@ -671,7 +675,7 @@ impl InputCounters {
         }
     }
 
-    /// Returns the number of samples whose outcome is known.
+    /// Returns the sum of the counters from `received` to `standby`.
     #[must_use]
     pub fn accounted(&self) -> u64 {
         let parts = [
@@ -712,7 +716,7 @@ pub struct CallCounters {
     pub refused: u64,
     /// Calls that timed out; only clients count them.
     pub timed_out: u64,
-    /// Calls whose other end had ended.
+    /// Calls whose other end had ended or could not be reached.
     pub peer_gone: u64,
     /// Calls not sent, for lack of a server or of space; only clients count them.
     pub not_sent: u64,
@@ -816,8 +820,8 @@ impl InputAccount {
         if self.triggered { Arrival::Triggered } else { Arrival::Read }
     }
 
-    /// The sample's header as far as it was recorded: without the checksum, and without the number
-    /// of dropped origins.
+    /// The sample's header as far as it was recorded: without the checksum, the records of gateways
+    /// and services, and the number of dropped origins.
     #[must_use]
     pub fn header(&self) -> SampleHeader {
         let mut origins = Origins::default();

@@ -24,7 +24,7 @@ const RARE: usize = 256;
 /// Maximum number of waiting records that a run depends on, for example that a component has
 /// finished. They wait in the same queue, in addition to [`RARE`].
 const VITAL: usize = 64;
-/// Bytes gathered before a write; the records of one round can exceed it.
+/// Number of gathered bytes at which the thread writes them, even before the end of a round.
 const BUFFER: usize = 256 * 1024;
 /// Time-out of [`Writer::close`] for writing the remaining records, if the reader does not read.
 pub const CLOSE_WITHIN: Duration = Duration::from_secs(1);
@@ -115,8 +115,8 @@ impl Name {
 }
 
 impl Writer {
-    /// Starts the thread. It ends when a write to `out` fails or the writer is dropped. A write to
-    /// `out` must not block for long: give a socket the time-out [`WRITE_WITHIN`].
+    /// Starts the thread. It ends when a write to `out` fails, or the writer is closed or dropped.
+    /// A write to `out` must not block for long: give a socket the time-out [`WRITE_WITHIN`].
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -197,7 +197,8 @@ impl Writer {
     }
 
     /// Writes the remaining records and ends the thread; nothing is written after it. Blocks until
-    /// then: at most for [`CLOSE_WITHIN`] plus a single write if the reader does not read.
+    /// then. If the reader does not read, this takes at most [`CLOSE_WITHIN`] plus the time-outs of
+    /// two writes.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {

@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of waiting changes by commands; further ones are refused. Of other changes, only
-/// the newest of each parameter waits.
+/// If this number of changes waits, further changes by commands are refused. Of changes without a
+/// waiting command, only the newest of each parameter waits.
 const MAX_PENDING: usize = 64;
 /// Number of a change without a waiting command: of a mode, or after a restart.
 const UNASKED: u64 = 0;

@@ -2,9 +2,10 @@
 //! The first process of a module's container: starts the module, passes on signals, reaps orphans,
 //! and reports to the launcher (`docs/protocols/deployment.md`).
 //!
-//! It has one thread, which sleeps in the kernel until something happens. The module has its own
-//! connection to the launcher, and detects the launcher's end itself. If the module ends, this
-//! process reports how it ended, and exits with the module's exit code.
+//! It has one thread, which sleeps in the kernel until something happens or the next reading of the
+//! cgroup is due (once a second). The module has its own connection to the launcher, and detects
+//! the launcher's end itself. If the module ends, this process reports how it ended, and exits with
+//! the module's exit code.
 
 use super::run::{HostOptions, signals};
 use super::{exit, launcher_socket, output, usage};
@@ -76,8 +77,8 @@ pub(super) fn hold(launcher: &Path) -> u8 {
     }
 }
 
-/// Waits until no other process is left in the container, at most for [`KILL_AFTER`] plus
-/// [`FLUSH_WITHIN`].
+/// Waits until no other process is left in the container or a signal requests the end, at most for
+/// [`KILL_AFTER`] plus [`FLUSH_WITHIN`].
 fn wait_for_others(asked: &UnixStream, children: &UnixStream) -> io::Result<()> {
     let until = Instant::now() + KILL_AFTER + FLUSH_WITHIN;
     let own = std::process::id();

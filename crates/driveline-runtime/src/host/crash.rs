@@ -81,7 +81,7 @@ pub(super) fn write(text: &[u8]) {
     let err = std::io::stderr();
     let mut fds = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];
     if poll(&mut fds, Some(&PIPE_WAIT)) == Ok(1) && fds[0].revents().contains(PollFlags::OUT) {
-        // A writable pipe accepts a text of this length without blocking.
+        // A writable pipe accepts up to 4096 bytes (PIPE_BUF) without blocking.
         let _ = rustix::io::write(err.as_fd(), text);
     }
 }

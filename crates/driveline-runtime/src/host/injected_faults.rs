@@ -84,7 +84,7 @@ pub(super) fn enable(module: &str) {
 /// on its thread. Costs one atomic load, and one system call as well if faults are enabled.
 ///
 /// # Errors
-/// If the fault cannot be read or committed.
+/// If the text of the file is no fault, or the fault cannot be committed.
 ///
 /// # Panics
 /// If the fault is an exception.

@@ -48,8 +48,8 @@ pub(crate) struct Instance {
     reported_calls: Vec<ServiceCalls>,
 }
 
-/// Counts of an output (published samples, missed deadlines, blocked publishes), and the counts
-/// last reported.
+/// An output: its counts (published samples, missed deadlines, blocked publishes), the counts last
+/// reported, and its events.
 struct Output {
     port: String,
     topic: TopicId,
@@ -395,7 +395,7 @@ impl Instance {
         }
         self.reported_calls = services;
         let calls = self.timers.added();
-        // A call with an event does not count as a run, since it works on no data.
+        // Calls of `on_event` are not added to the other counts, since they work on no data.
         let events = CallbackCounters {
             failed_events: self.events.0.stats().failed,
             ..CallbackCounters::default()
@@ -440,8 +440,8 @@ impl Instance {
         self.outputs.iter().any(|o| o.promises)
     }
 
-    /// Logs the events of outputs other than samples, and adds them to the account, as the executor
-    /// does for inputs.
+    /// Logs the events of outputs, adds them to the account, and sends them to `on_event`, as the
+    /// executor does for inputs.
     pub(crate) fn log_events(&mut self, account: Option<&Writer>) {
         for output in &mut self.outputs {
             while let Some(event) = output.events.poll() {

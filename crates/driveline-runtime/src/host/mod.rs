@@ -23,7 +23,7 @@
 //! ([`crate::launch::control`]), which the process removes if the launcher has died.
 //!
 //! No component can keep the process from ending: if a callback hangs, the process ends without it
-//! when the time for stopping has passed, or at a second signal.
+//! when the time for stopping has passed, or, without a launcher, at a second signal.
 
 mod arguments;
 mod changes;

@@ -110,7 +110,8 @@ fn other_threads(refused: Option<String>, exclusive: &[usize]) -> SettingAccount
     setting("other threads", in_force, refused)
 }
 
-/// Raises the limit on locked memory. If that is not possible, returns the reason and the remedy.
+/// Raises the limit on locked memory, if one applies. If that is not possible, returns the reason
+/// and the remedy.
 pub fn memory_lock_refusal() -> Option<String> {
     // With a limit, mappings beyond it would fail later, and with them threads and allocations.
     let limit = getrlimit(Resource::Memlock);

@@ -121,11 +121,13 @@ fn os<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> HostError {
 
 type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 
-/// Runs a module until it is asked to end or, without a launcher, until a component has finished.
-/// Takes over SIGINT and SIGTERM, and standard input where it is the account's.
+/// Runs a module until it is asked to end, its launcher is lost or, without a launcher, until a
+/// component has finished. Takes over SIGINT, SIGTERM and the fatal signals; with a launcher also
+/// SIGHUP, and standard input where it is the account's.
 ///
 /// # Errors
-/// [`HostError`] if the graph has errors, something cannot be brought up, or the launcher is lost.
+/// [`HostError`] if the graph has errors, something cannot be brought up, or the launcher at
+/// [`HostOptions::account_socket`] is lost.
 pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), HostError> {
     let signals = signals().map_err(os("cannot listen for signals"))?;
     let socket = match &options.account_socket {
@@ -444,7 +446,7 @@ fn take_stdin() -> std::io::Result<UnixStream> {
     Ok(UnixStream::from(owned))
 }
 
-/// Maximum number of further reads for the words of one turn.
+/// Maximum number of further reads for the words of one wake-up.
 const READS: usize = 64;
 /// Time between two checks of the remaining work.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -693,8 +695,8 @@ impl Running<'_> {
         self.send_vital(Record::Changed { change, error: outcome.err() });
     }
 
-    /// Passes the transitions of a mode to its components. Each transition is made on the
-    /// component's executor.
+    /// Passes the parameters and the transitions of a mode to the components. Each transition is
+    /// made on the component's executor.
     fn mode(&self, word: &ModeWord) {
         for instance in self.instances.iter() {
             if let Some(values) = word.parameters.get(instance.name()) {

@@ -3,7 +3,7 @@
 //!
 //! It receives signals and detects the end of the launcher, passes both on to the main thread, and
 //! ends the process itself if the main thread takes too long: a hanging component must not outlive
-//! its run. It also reports calls that take long.
+//! its run. It also reports calls that take long, and writes the heartbeats.
 
 use super::pulse::Pulse;
 use super::{crash, exit};
@@ -130,8 +130,9 @@ impl Watch {
     }
 }
 
-/// Sends a signal to the process group, if this process leads it. Only a process that a launcher
-/// has started does; others share their group with unknown processes.
+/// Sends a signal to the process group, if this process leads it. A process that a launcher or the
+/// first process of a container has started does; others may share their group with unknown
+/// processes.
 fn signal_own_group(signal: Signal) {
     let own = rustix::process::getpid();
     if rustix::process::getpgrp() == own {

@@ -2,7 +2,8 @@
 //! Behaviour of a module whose launcher is lost, if the graph declares a mode for that
 //! (`on_launcher_lost: {mode: NAME}`).
 //!
-//! No process replaces the launcher: each module enters the mode by itself, and ends on SIGTERM.
+//! No process replaces the launcher: each module enters the mode by itself, and ends on SIGTERM or
+//! SIGINT.
 
 use super::words::ModeWord;
 use driveline_graph::{OnLauncherLost, ResolvedGraph, ResolvedModule};
@@ -30,8 +31,8 @@ pub(super) fn word(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Mod
     })
 }
 
-/// Closes both outputs. The launcher read them, and nothing reads them any more: a write would
-/// fail, and a component's `println!` would panic.
+/// Replaces standard output and standard error by `/dev/null`. The launcher read them, and nothing
+/// reads them any more: a write would fail, and a component's `println!` would panic.
 pub(super) fn close_outputs() {
     let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else { return };
     let _ = rustix::stdio::dup2_stdout(&null);

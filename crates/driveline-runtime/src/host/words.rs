@@ -34,7 +34,7 @@ pub(crate) struct ParameterWord {
     pub(crate) component: String,
     pub(crate) name: String,
     pub(crate) value: ParameterValue,
-    /// Mode that sets it; `None` for a command's change, also when the launcher sends that change
+    /// Mode that sets it; `None` for a command's change, and for a value that the launcher sends
     /// again after a restart of the module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mode: Option<String>,

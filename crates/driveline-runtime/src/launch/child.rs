@@ -106,7 +106,8 @@ enum Body {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Death,
-    /// Connections of a module that is no child of the launcher, and events from the starter.
+    /// Connections of a module that is no child of the launcher, and events from the `Starter` that
+    /// starts it.
     Remote,
     Account,
     Out,
@@ -451,8 +452,8 @@ impl Child {
         long.or_else(|| self.starting_in.as_ref().filter(|_| !self.ready))
     }
 
-    /// Returns true if SIGSTOP or a debugger holds its process now; false for a process that an
-    /// engine has started.
+    /// Returns true if SIGSTOP or a debugger holds its process now; false for a process that is no
+    /// child of the launcher.
     pub(super) fn is_stopped(&self) -> bool {
         let Body::Own { process, .. } = &self.body else { return false };
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id()));
@@ -463,7 +464,8 @@ impl Child {
     }
 
     /// Returns true if it was suspended since the last check, false if it was continued, and `None`
-    /// if neither has happened.
+    /// if neither has happened. For a process that is no child of the launcher: closes connections
+    /// whose time is over, and returns `None`.
     pub(super) fn look_for_stops(&mut self) -> Option<bool> {
         let what = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
         let mut changed = None;

@@ -22,12 +22,12 @@ pub enum When {
     Stopping,
 }
 
-/// The end of a module's process. Displays as a clause for people, without the help.
+/// The end of a process of a run. Displays as a clause for people, without the help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Death {
-    /// Module.
+    /// Module, or the gateway's process.
     pub module: String,
-    /// Its process.
+    /// Process id; 0 if it is unknown.
     pub pid: u32,
     /// Status from the kernel, for people.
     pub how: String,
@@ -37,7 +37,7 @@ pub struct Death {
     pub signal: Option<i32>,
     /// Phase of the run.
     pub when: When,
-    /// Reason given by the process itself, for people.
+    /// Reason, for people: from the process itself, from its container, or concluded from its end.
     pub cause: Option<String>,
     /// Next step for finding the cause.
     pub help: Option<String>,

@@ -70,8 +70,8 @@ impl fmt::Display for ProgramNotFound {
     }
 }
 
-/// Finds the program that runs modules: the one in [`HOST`], next to this program, or in
-/// `../libexec`.
+/// Finds the program that runs modules: the one in [`HOST`], next to this program, in `../libexec`
+/// or in `../libexec/driveline`.
 ///
 /// # Errors
 /// [`ProgramNotFound`].
@@ -80,7 +80,7 @@ pub fn find_host() -> Result<PathBuf, ProgramNotFound> {
 }
 
 /// Finds the program that carries topics to other hosts: the one in [`GATEWAY`], next to this
-/// program, or in `../libexec`. It is built apart from the others.
+/// program, in `../libexec` or in `../libexec/driveline`. It is built apart from the others.
 ///
 /// # Errors
 /// [`ProgramNotFound`].
@@ -89,7 +89,7 @@ pub fn find_gateway() -> Result<PathBuf, ProgramNotFound> {
 }
 
 /// Finds the program that exchanges topics with ROS 2 nodes: the one in [`ROS2_GATEWAY`], next to
-/// this program, or in `../libexec`. It is built apart from the others.
+/// this program, in `../libexec` or in `../libexec/driveline`. It is built apart from the others.
 ///
 /// # Errors
 /// [`ProgramNotFound`].
@@ -141,8 +141,9 @@ fn found(
     })
 }
 
-/// Asks `driveline-host` for the classes of a library. It runs in a separate process, so that a
-/// broken library harms no other process. Blocks, at most 20 s.
+/// Asks `driveline-host` for the classes of a library, or whether several libraries can be loaded
+/// into one process. It runs in a separate process, so that a broken library harms no other
+/// process. Each call blocks, at most some 20 s.
 #[derive(Clone, Debug)]
 pub struct HostDescriber {
     host: PathBuf,
@@ -261,8 +262,8 @@ pub(super) fn watch(mut child: Child, time_out: Duration) -> Result<Seen, String
     if result.is_err() {
         let _ = child.kill();
     }
-    // The outputs have ended or the process was killed, so this does not wait for a process that
-    // runs on.
+    // Normally the process ends with its outputs. If it runs on, it is killed 1 s after the
+    // time-out.
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,

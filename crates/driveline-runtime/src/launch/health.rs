@@ -272,8 +272,8 @@ impl Observed {
             Some((text.to_owned(), now));
     }
 
-    /// Returns the state of the module's components. `active`: returns whether the mode makes a
-    /// component active, if a mode names it.
+    /// Returns the state of the module's components and executors. `active`: returns whether the
+    /// mode makes a component active, if a mode names it.
     pub(super) fn health(
         &self,
         module: &ResolvedModule,
@@ -289,7 +289,7 @@ impl Observed {
         }
     }
 
-    /// Returns the state of all threads of the process, and its beginning.
+    /// Returns the state that all executors of the process have, and its beginning.
     fn whole(&self, process: ProcessNow<'_>) -> (ComponentState, Instant) {
         match (process.alive, self.started) {
             (false, _) => (ComponentState::Down, process.since),

@@ -5,8 +5,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Readable when the end of the run is requested.
+/// Receives the requests to end or suspend a run.
 pub struct Interrupt {
+    /// Readable when the end of the run is requested.
     socket: UnixStream,
     /// Readable when the terminal, or the program that reads the launcher's output, has ended.
     hang_up: UnixStream,

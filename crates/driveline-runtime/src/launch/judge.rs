@@ -125,7 +125,8 @@ pub(super) struct Finding {
 /// State of the process and of the run on which findings and reactions depend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions<'a> {
-    /// It is suspended by SIGSTOP or a debugger.
+    /// True if the process is suspended by SIGSTOP. A debugger that holds it shows only in missing
+    /// beats.
     pub(super) suspended: bool,
     /// True if sources may have finished: rates are not judged.
     pub(super) ending: bool,
@@ -143,13 +144,15 @@ pub(super) struct Conditions<'a> {
 /// Reports and reactions of one counter of findings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LastReport {
-    /// Time and count of the last report.
+    /// Time of the last report that contained a finding beyond `excused`.
     at: Option<Duration>,
+    /// Count at the last report.
     count: u64,
     /// Count at the last check, and the time when it last grew.
     seen: u64,
     grew_at: Option<Duration>,
-    /// Count at the last check before which the launcher stood still.
+    /// Count at the first check after the latest standstill of the launcher. Findings up to this
+    /// count cause no reaction.
     excused: u64,
     /// Time of the last request of a mode, and `asked_at` at that time.
     reacted: Option<(Duration, Duration)>,
@@ -158,11 +161,12 @@ pub(super) struct LastReport {
 impl LastReport {
     /// Returns the increase of a counter and the reaction to it, if a report is due now.
     ///
-    /// Reports are at least [`AGAIN`] apart. Only a mode is requested earlier, if the run is in
-    /// another mode and the counter has just grown: when a new fault begins, and when a command or
-    /// a component has requested a mode since the last request. So reactions of several faults do
-    /// not replace each other's modes all the time. A fault that is over causes no reaction, nor
-    /// one of a time in which the launcher did not check.
+    /// Reports are at least [`AGAIN`] apart, with two exceptions. A mode is requested earlier if
+    /// the run is in another mode and the counter has just grown: when a new fault begins, and when
+    /// a command or a component has requested a mode since the last request. So reactions of
+    /// several faults do not replace each other's modes all the time. And a finding is reported at
+    /// once, with its reaction, if the report before it contained only findings of a time in which
+    /// the launcher did not check. Such findings cause no reaction, nor does a fault that is over.
     pub(super) fn due(
         &mut self,
         now: Duration,
@@ -222,7 +226,7 @@ struct CallState {
     /// Number of checks that found the call hanging, and its reports.
     hangs: u64,
     hang: LastReport,
-    /// Overruns that had ended when this call was counted as one before its end.
+    /// Number of ended overruns at the time when this running call was first counted as an overrun.
     early: Option<u64>,
 }
 
@@ -250,9 +254,11 @@ struct ComponentState {
 pub(super) struct Judge<'a> {
     module: &'a ResolvedModule,
     components: Vec<ComponentState>,
-    /// Last check, last beat, and when that beat was seen first.
+    /// Time of the last check; the last beat; and the time when that beat was seen first or, after a
+    /// time that does not count, the time of the check after it.
     last: Option<(Duration, u64, Duration)>,
-    /// True from a time that does not count until the next beat: the last beat is from before it.
+    /// True after a time that does not count, until the next beat arrives: the last known beat is
+    /// older than that time.
     waits_for_beat: bool,
 }
 
@@ -295,7 +301,7 @@ impl<'a> Judge<'a> {
                 && call.lasts > *limit
             {
                 call.hangs += 1;
-                // Without a mode, one report for each call: the call is over, or its process ends.
+                // Only the request of a mode is repeated. Otherwise a call is reported once.
                 let reported = call.hangs > 1 && !matches!(reaction, Reaction::Mode(_));
                 let due = call.hang.due(now, call.hangs, reaction, on).filter(|_| !reported);
                 if let Some((_, reaction)) = due {

@@ -2,9 +2,9 @@
 //! One process for each module of a graph: started, watched, stopped.
 //!
 //! Everything happens on the caller's thread, which sleeps in the kernel until a process writes
-//! something or ends, a tool sends a request, or an interrupt comes. Only the messages of the
-//! health topic are published by another thread. The kernel reports deaths (pidfds). Signals go
-//! only to processes that were started here.
+//! something or ends, a tool sends a request, an interrupt comes, or a step is due by time. Only
+//! the messages of the health topic are published by another thread. The kernel reports deaths
+//! (pidfds). Signals go only to processes that were started here.
 //!
 //! Each process has a process group of its own, so that Ctrl-C on a terminal reaches only the
 //! launcher, which then stops the modules in reverse order: SIGTERM, and SIGKILL after a grace. A
@@ -70,8 +70,8 @@ pub enum Stream {
 /// Receives the events of a run, on the launcher's thread. Slow code here delays the launcher, not
 /// the modules.
 pub trait Sink {
-    /// A process has written a line. It has no line end and at most 4096 bytes (longer ones come in
-    /// pieces); bytes that are not UTF-8 are replaced.
+    /// A process has written a line, which is passed on without its end. Lines of more than 4096
+    /// bytes come in pieces; bytes that are not UTF-8 are then replaced.
     fn output(&mut self, module: &str, stream: Stream, line: &str);
 
     /// A process has sent a record of its account.
@@ -89,7 +89,8 @@ pub trait Sink {
     fn tick(&mut self) {}
 }
 
-/// Event of a run. Displays as a line for people.
+/// Event of a run. Displays as a line for people. In events of a process, `module` can also be the
+/// name of a gateway's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -201,10 +202,11 @@ pub enum Event {
         /// Cause and status of the end.
         #[serde(flatten)]
         death: Death,
-        /// True if its end was requested.
+        /// True if its end was requested, for another reason than a [`Event::Fault`].
         expected: bool,
     },
-    /// A process has ended and is started again.
+    /// A process is started again: it has ended, or ends because a process of its `restart_with`
+    /// is restarted.
     Restarts {
         /// Module.
         module: String,
@@ -260,7 +262,8 @@ pub enum Event {
         mode: String,
         /// Reason, for people.
         why: String,
-        /// The mode that is tried next, or entered again.
+        /// The mode that is tried next, or entered again. `None`: there is no other one, so the
+        /// mode is entered without the components that failed.
         next: Option<String>,
     },
     /// A mode was entered: its components are active.
@@ -310,7 +313,7 @@ pub enum Event {
         /// Reason why it was not changed.
         error: Option<String>,
     },
-    /// A process was killed, because a time-out passed or the user did not wait.
+    /// A process was killed, because a time-out passed, a call hangs, or the user did not wait.
     Killed {
         /// Module.
         module: String,
@@ -527,7 +530,7 @@ pub struct CutOff {
     pub component: String,
     /// Calls in progress.
     pub running: u32,
-    /// Topics with unread samples, and their numbers.
+    /// Topics with unread samples, and the number of these samples.
     pub unread: Vec<(String, u64)>,
     /// True if its module did not report its work.
     pub silent: bool,

@@ -163,7 +163,8 @@ pub fn run<'a>(
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Starting,
-    /// All are ready; `next` is the time of the next check that their topics are matched.
+    /// All modules are ready or down; `next` is the time of the next check that their topics are
+    /// matched.
     Matching {
         next: Instant,
         until: Instant,
@@ -183,7 +184,8 @@ struct Process<'a> {
     program: Program<'a>,
     /// The newest child process. It stays here after its end, until the next one is started.
     child: Option<Child>,
-    /// The last end that was not requested.
+    /// The last end, if it was a failure: not requested, or requested because of a fault or
+    /// time-out.
     death: Option<Death>,
     /// Set if it is being ended because it was not ready in time, or because of a fault.
     late: Option<Death>,
@@ -521,7 +523,7 @@ impl Launcher<'_> {
         });
     }
 
-    /// Sleeps until an event. Returns the ready sources, and true if a tool sends a request.
+    /// Sleeps until an event. Returns the ready sources, and true if [`Self::serve`] is due.
     fn wait(&mut self) -> io::Result<(Vec<(usize, Source)>, bool)> {
         let next = match self.phase {
             Phase::Running | Phase::Starting => self.tick_at,
@@ -817,7 +819,7 @@ impl Launcher<'_> {
     }
 
     /// Reports modules that were suspended or continued, and modules that are not ready for long
-    /// and do not report what they do.
+    /// and do not report what they do. Also sends lines for which a socket had no space.
     fn look_at_children(&mut self) {
         let stopping = matches!(self.phase, Phase::Stopping { .. });
         for c in self.processes.iter_mut().filter_map(Process::alive) {

@@ -28,7 +28,8 @@ impl ServiceManager {
         send(&[NotifyState::Ready, NotifyState::Status("running")]);
     }
 
-    /// Reports modules that are down or restart while the graph runs.
+    /// Sets the text that systemd shows as the status of the unit, for example that a module is
+    /// down while the graph runs.
     pub(super) fn status(&self, text: &str) {
         send(&[NotifyState::Status(text)]);
     }

@@ -67,7 +67,8 @@ pub(super) struct Reported([(u64, LastReport); 3]);
 
 impl Reported {
     /// Returns the exceeded limits to report at `now`, with their reactions: each limit at first,
-    /// and again every 10 s as long as it is exceeded.
+    /// and again every 10 s as long as it is exceeded. A mode can be requested earlier
+    /// ([`LastReport::due`]).
     pub(super) fn due(
         &mut self,
         now: Duration,

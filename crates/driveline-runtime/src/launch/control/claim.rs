@@ -65,7 +65,7 @@ pub(super) fn graph_digits(graph: &str) -> String {
 
 /// Listens for tools, unless another launcher runs one of these modules of the graph in the domain.
 /// Launchers that start at the same time check one after the other. Blocks while another one
-/// checks, and until launchers of the same graph have responded: 2 s each.
+/// checks, at most 5 s, and until launchers of the same graph have responded, at most 2 s each.
 ///
 /// # Errors
 /// [`ClaimError`].

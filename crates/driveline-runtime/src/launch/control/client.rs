@@ -19,7 +19,7 @@ use thiserror::Error;
 
 /// Maximum number of runs of a domain that are found.
 const MAX_RUNS: usize = 64;
-/// Pause before another request to a launcher without room.
+/// Pause before another attempt, for example if the launcher has no room for a further client.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// A run that was found in a domain.

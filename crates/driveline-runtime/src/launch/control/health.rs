@@ -87,7 +87,7 @@ pub enum EndState {
     /// Its component does not run, or is inactive.
     #[default]
     Off,
-    /// It has not received or published any sample.
+    /// No sample has passed since its process started, or since a mode made its component active.
     Waiting,
     /// Samples pass.
     Flowing,
@@ -97,7 +97,7 @@ pub enum EndState {
     Fast,
     /// Samples have passed, and pass no longer.
     Silent,
-    /// Another end of the topic is incompatible with this one, and no sample has passed.
+    /// As `Waiting`, and another end of the topic is incompatible with this one.
     Refused,
     /// A state of a later version.
     #[serde(untagged)]

@@ -127,7 +127,8 @@ impl ControlSocket {
     }
 
     /// Listens again under the same name if the name was removed, alone or together with its
-    /// directory. `None` if the name exists, or if the directory does not exist.
+    /// directory. `None` if the name exists, or if the system refuses the socket, for example
+    /// because the directory does not exist.
     fn renewed(&self) -> Option<Arc<UnixListener>> {
         let gone = std::fs::symlink_metadata(&self.path)
             .is_err_and(|e| e.kind() == io::ErrorKind::NotFound);

@@ -232,7 +232,7 @@ pub(super) fn parse(received: Received<'_>) -> Result<Ask, RequestError> {
             format!("{why}; a request is such as {{\"verb\":\"status\"}}"),
         )
     };
-    // A list would be parsed as the values of the keys.
+    // A JSON list would be parsed as the values of the keys.
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Err(malformed("the request is no JSON object".into()));
     }

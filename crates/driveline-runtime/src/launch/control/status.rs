@@ -158,7 +158,7 @@ pub struct ProcessStatus {
     /// that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,
-    /// The last end or time-out that was not requested, or violation of a limit of the graph.
+    /// The last unexpected end, time-out, failed start or violation of a limit of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fault: Option<Fault>,
     /// Names of its components.

@@ -95,7 +95,7 @@ pub(in crate::launch) enum Refusal {
     Latched,
     /// The current mode cannot be left for this long.
     Dwell(Duration),
-    /// A switch of higher rank to this mode is in flight.
+    /// A switch of higher rank is in flight. It leads to the mode with this index.
     Busy(usize),
 }
 
@@ -621,7 +621,7 @@ impl Modes {
         }
     }
 
-    /// Returns true if a module has a process that answers.
+    /// Returns true if a module's process is ready and not being killed.
     fn is_there(&self, module: usize) -> bool {
         self.ready[module] && !self.components.iter().any(|c| c.module == module && c.killed)
     }

@@ -31,7 +31,8 @@ use waiting::{FirstLine, Waiting};
 
 /// Maximum number of connections of one module that have not identified themselves.
 const MOST_WAITING: usize = 4;
-/// Maximum number of accepted connections, and of reads of one, in a turn.
+/// Maximum number of connections that one call of [`Remote::read`] accepts, and of reads that it
+/// makes from the container's first process.
 const TURN: usize = 16;
 /// Time for the first process of a container to end after [`Word::Kill`].
 const KILLED_WITHIN: Duration = Duration::from_secs(5);
@@ -50,7 +51,7 @@ impl Placement {
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// Directory with a directory for each module, in which the launcher listens. They exist, and
-    /// belong to the modules' users.
+    /// the modules' users have access to them (`docs/protocols/deployment.md`).
     pub accounts: PathBuf,
     /// Starts the modules; `None`: others do (`driveline run --attach`).
     pub starter: Option<Arc<dyn Starter>>,
@@ -92,7 +93,7 @@ pub trait Started: Send {
 pub struct StartedEnd {
     /// Exit status, or that of the attempt to start it.
     pub status: ExitStatus,
-    /// Text of the event, for people.
+    /// Cause, for people.
     pub cause: String,
 }
 
@@ -118,7 +119,8 @@ pub(super) struct Remote {
     module: String,
     listener: UnixListener,
     path: PathBuf,
-    /// The only user that may connect, next to the launcher's own and root.
+    /// The only user that may connect, in addition to the launcher's own and root. `None`: all
+    /// users that the access rights of the directory admit.
     user: Option<u32>,
     waiting: Vec<Waiting>,
     started: Option<Box<dyn Started>>,

@@ -36,7 +36,7 @@ pub(super) fn rules(program: &Program<'_>, all: &[Program<'_>], options: &Launch
         names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect()
     };
     match program {
-        // The starter of the module starts it again: this launcher only listens again.
+        // Others start the module, also after its end: this launcher only listens again.
         Program::Module(_) if options.placement.as_ref().is_some_and(|p| p.starter.is_none()) => {
             Rules {
                 restart: ResolvedRestart {

@@ -81,7 +81,7 @@ impl<'a> Launcher<'a> {
         faults
     }
 
-    /// Handles a record that shows that a module exceeds its limit on held samples.
+    /// Handles a record that shows that a module has reached its limit on held samples.
     pub(super) fn holds_too_much(&mut self, process: usize, record: &Record) {
         let Record::Held { component, input, topic, held, end: None, .. } = record else { return };
         let Program::Module(module) = self.processes[process].program else { return };

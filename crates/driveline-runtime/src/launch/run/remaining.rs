@@ -37,7 +37,8 @@ pub(super) struct Patience {
 struct Stage {
     process: usize,
     name: String,
-    /// True if it reads only from finished components, so that its work ends.
+    /// True if all its data comes from finished components, directly or through others, so that
+    /// its work ends.
     ends: bool,
     /// True if a timer triggers it.
     timer: bool,

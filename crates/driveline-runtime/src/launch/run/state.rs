@@ -138,7 +138,8 @@ impl Launcher<'_> {
         self.health_topic = Some(topic);
     }
 
-    /// Returns the state of the run, without the socket's fields. `verdict`: with health.
+    /// Returns the state of the run, without the socket's fields. `verdict`: with verdicts and
+    /// health.
     fn run_status(&self, now: Instant, verdict: bool) -> RunStatus {
         let processes: Vec<ProcessStatus> =
             (0..self.processes.len()).map(|i| self.process_status(i, now, verdict)).collect();
