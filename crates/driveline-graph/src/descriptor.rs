@@ -51,7 +51,8 @@ pub struct ParameterDecl {
     /// runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<ValueRange>,
-    /// The parameter can be changed while the component runs, within this range.
+    /// The parameter can be changed by a command while the component runs. This range applies in
+    /// addition to `range`, also to values from the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<ValueRange>,
 }

@@ -101,7 +101,7 @@ pub struct Place {
     /// Line, column and length.
     #[serde(flatten)]
     pub span: Span,
-    /// The whole line; empty if it is longer than 10 000 bytes.
+    /// The whole line; empty if it is longer than 10 000 bytes, or if `line` is 0.
     pub source: String,
 }
 
@@ -159,7 +159,8 @@ impl Diagnostics {
     /// findings would not help.
     pub const MOST: usize = 200;
 
-    /// Adds a finding; beyond [`Self::MOST`], only the first ones are kept.
+    /// Adds a finding. It is dropped if there is an equal one, or if [`Self::MOST`] are kept
+    /// already.
     pub fn push(&mut self, d: Diagnostic) {
         if self.list.len() < Self::MOST && !self.list.contains(&d) {
             self.list.push(d);

@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 const MAX_FILES: usize = 64;
 /// Maximum number of bytes of all files together.
 pub const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
-/// Maximum numbers of components, of connected ports, and of topics with an entry, in one graph.
-/// They are far above the numbers in any vehicle, and small enough for checks that compare all
-/// pairs.
+/// Maximum numbers of components (also of modules), of connected ports, and of topics with an
+/// entry, in one graph. They are far above the numbers in any vehicle, and small enough for checks
+/// that compare all pairs.
 const MAX_COMPONENTS: usize = 1000;
 const MAX_PORTS: usize = 10_000;
 const MAX_TOPICS: usize = 4000;
@@ -125,7 +125,8 @@ impl From<String> for Unreadable {
 }
 
 impl Unreadable {
-    /// Returns the reason for a file with zero bytes, which UTF-16 has and text in UTF-8 does not.
+    /// Returns the reason for a file that contains bytes of value 0, as text in UTF-16 does and
+    /// text in UTF-8 does not.
     fn with_zeros(bytes: &[u8], path: &Path) -> Self {
         let marked = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
         if !marked {
@@ -149,8 +150,8 @@ impl Unreadable {
     }
 }
 
-/// Reads a regular file of at most `room` bytes. Refuses pipes and devices: they could block or
-/// never end.
+/// Reads a regular file of at most `room` bytes, and at most 4 MiB. Refuses pipes and devices: they
+/// could block or never end.
 ///
 /// # Errors
 /// Why it cannot be read.
@@ -320,7 +321,7 @@ impl Files {
     }
 
     fn graph(&mut self, path: &Path, from: Option<Place>) {
-        // For a file that does not exist, the given name is used in the report.
+        // A file that does not exist has no canonical path. It is reported when it is read.
         let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Some(at) = self.open.iter().position(|(p, _)| *p == canonical) {
             let chain = self.open[at..]

@@ -31,7 +31,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The executor that every module has.
+/// Executor of the components that name none.
 const MAIN: &str = "main";
 
 /// Returns true if a module gets the executor `main` although the graph does not declare it.

@@ -27,7 +27,7 @@ use std::time::Duration;
 /// A graph that can run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResolvedGraph {
-    /// Name, for people; the file's name unless given.
+    /// Name, for people; the file's name without its extension, unless given.
     pub name: String,
     /// Name of the domain.
     pub domain: String,
@@ -70,7 +70,7 @@ pub struct ResolvedTopic {
     pub reach: Reach,
     /// Schema of its samples, if one of its ends is in a library that was read.
     pub schema: Option<Schema>,
-    /// Largest payload in bytes.
+    /// Largest payload in bytes; 0 for objects, and where it is unknown.
     pub max_payload: u64,
     /// Default QoS of its ends.
     pub qos: Qos,
@@ -170,9 +170,10 @@ pub struct ResolvedComponent {
     pub ranges: BTreeMap<String, ValueRange>,
     /// Parameters that can be changed while it runs, each within all its ranges.
     pub live: BTreeMap<String, ValueRange>,
-    /// Inputs, in the order in which the class declares them.
+    /// Inputs, in the order in which the class declares them; in the order of the file if the
+    /// library was not read.
     pub inputs: Vec<ResolvedInput>,
-    /// Outputs, in the order in which the class declares them.
+    /// Outputs, in the same order.
     pub outputs: Vec<ResolvedOutput>,
     /// Trigger of the callback.
     pub trigger: ResolvedTrigger,

@@ -27,8 +27,8 @@ const KINDS: [(&str, &str, [&str; 2]); 2] = [
     ("scenario", "scenario", ["driveline bench run ", " --dry-run"]),
 ];
 
-/// Returns a finding if the file is not of the kind that `schema` describes. This finding replaces
-/// findings about unknown keys.
+/// Returns a finding if the file is of another one of these kinds than `schema` describes. This
+/// finding replaces findings about unknown keys.
 pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Finding> {
     let expected = KINDS.iter().find(|(key, ..)| !schema["properties"][key].is_null())?;
     let (is, found) = KINDS.iter().find_map(|kind| Some((kind, root.entry(kind.0)?)))?;
@@ -77,7 +77,7 @@ struct Checker<'a> {
 type Look<'l, 'a> = dyn FnMut(&[&'a str], &'a serde_json::Map<String, Json>) + 'l;
 
 /// Names that DDS and ROS 2 use for keys that have another name here. Each entry: the foreign name,
-/// the key of this mapping that replaces it, and the help text.
+/// the key that replaces it in the same mapping, and the help text.
 const NAMES_OF_OTHERS: [(&str, &str, &str); 5] = [
     (
         "history",

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Default payload limit of protobuf topics: far more than any list of detections.
 const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
-/// Payload limit of outputs that the graph does not connect. Their memory is not touched unless the
-/// component fills it.
+/// Payload limit of outputs that the graph does not connect and whose type has no fixed size. Their
+/// memory is not touched unless the component fills it.
 const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
 /// Maximum number of cycles reported.
 const MAX_CYCLES: usize = 10;
@@ -77,7 +77,8 @@ struct Idle {
     wrong: Option<&'static str>,
 }
 
-/// Checks and resolves every topic, also topics that are reported as misspelt.
+/// Checks and resolves every topic. Returns all topics, and the names of those that are reported as
+/// misspelt.
 pub(super) fn check(
     files: &mut Files,
     ends: &[End],

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Environment variables in paths and in `environment:` of modules: `${NAME}` and
-//! `${NAME:-default}`.
+//! Environment variables in the paths of `include`, `params_files` and `library`, and in
+//! `environment:` of modules: `${NAME}` and `${NAME:-default}`.
 
 use super::yaml::{Fault, Node, Value};
 
 /// Value of a variable in the environment of the command.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Replaces variables in paths and environments of a graph file. Returns the variables that cannot
-/// be replaced; their text stays.
+/// Replaces variables in these paths and environments of a graph file. Returns the variables that
+/// cannot be replaced; their text stays.
 pub(super) fn expand(root: &mut Node, lookup: Lookup<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for key in ["include", "params_files"] {

@@ -131,7 +131,7 @@ pub enum TestError {
     /// Calls of the component failed; each failure is a line.
     #[error("{}", .0.join("\n"))]
     Failed(Vec<String>),
-    /// Outputs were published that the test did not keep.
+    /// An output published more samples than the test keeps.
     #[error("{0}")]
     Lost(String),
     /// Calls follow one another without any time between them.
@@ -305,8 +305,9 @@ impl ComponentTest {
     /// timers.
     ///
     /// # Errors
-    /// [`TestError::Failed`] if calls failed, [`TestError::Lost`] if outputs were not kept. Due
-    /// calls after the failed ones were made as well.
+    /// [`TestError::Failed`] if calls failed, [`TestError::Lost`] if an output published more
+    /// samples than the test keeps, [`TestError::Endless`] if calls follow one another without end.
+    /// Due calls after the failed ones were made as well.
     pub fn run(&mut self) -> Result<u64, TestError> {
         self.advance(Duration::ZERO)
     }

@@ -254,8 +254,8 @@ struct ComponentState {
 pub(super) struct Judge<'a> {
     module: &'a ResolvedModule,
     components: Vec<ComponentState>,
-    /// Time of the last check; the last beat; and the time when that beat was seen first or, after a
-    /// time that does not count, the time of the check after it.
+    /// Time of the last check; the last beat; and the time when that beat was seen first or, after
+    /// a time that does not count, the time of the check after it.
     last: Option<(Duration, u64, Duration)>,
     /// True after a time that does not count, until the next beat arrives: the last known beat is
     /// older than that time.
