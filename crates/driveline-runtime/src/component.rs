@@ -64,7 +64,8 @@ pub trait Component: Send + Sync {
     /// Called for an event of a port, other than a sample: for example a missed deadline, a match,
     /// a refusal, a lost lease. Runs on a thread of the executor in the group of `on_trigger`, at
     /// most about 100 ms after the event unless the group is busy; for an output whose topic has
-    /// neither deadline nor lease, at most a second after it. The event is logged as well.
+    /// neither deadline nor lease, at most a second after it. The event is logged as well. Not
+    /// called while the component is inactive.
     ///
     /// # Errors
     /// As [`Self::on_trigger`].

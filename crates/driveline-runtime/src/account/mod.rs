@@ -31,7 +31,8 @@ pub const FORMAT: u32 = 1;
 /// One setting that a module requests from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingAccount {
-    /// Key of the graph file, or the thread: `lock_memory`, `thread main/0`.
+    /// Key of the graph file, or the threads: `lock_memory`, `exclusive main`, `thread main/0`,
+    /// `other threads`.
     pub setting: String,
     /// Setting in force, for people.
     pub in_force: String,

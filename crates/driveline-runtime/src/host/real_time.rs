@@ -88,7 +88,7 @@ impl RealTime {
         all
     }
 
-    /// Returns the refused settings, except of threads: one line each.
+    /// Returns the refused settings, one line each, without those of single executor threads.
     pub(super) fn refusals<'s>(settings: &'s [SettingAccount]) -> Vec<String> {
         let own = settings.iter().filter(|s| !s.setting.starts_with("thread "));
         let line = |s: &'s SettingAccount| {

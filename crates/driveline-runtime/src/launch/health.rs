@@ -26,7 +26,7 @@ pub(super) struct ProcessNow<'a> {
     pub(super) alive: bool,
     /// Start of its state.
     pub(super) since: Instant,
-    /// The call that has run for more than 3 s.
+    /// The call that has run for more than 3 s; while the process ends, for more than 0.5 s.
     pub(super) busy: Option<&'a CallPlace>,
 }
 

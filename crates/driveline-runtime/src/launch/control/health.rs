@@ -167,7 +167,8 @@ pub struct ExecutorHealth {
     pub since_ms: u64,
     /// Threads that the graph declares.
     pub threads: u32,
-    /// The call that has run for more than 3 s, for people.
+    /// The call that has run for more than 3 s, for people; while the process ends, for more than
+    /// 0.5 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,
     /// Schedule of each thread and what was refused, for people; empty before the start.

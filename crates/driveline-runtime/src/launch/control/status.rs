@@ -154,8 +154,8 @@ pub struct ProcessStatus {
     /// True if SIGSTOP has suspended it. A process held by a debugger is not seen.
     #[serde(default)]
     pub suspended: bool,
-    /// For people: the call that has run for more than 3 s; before the module is ready, the call
-    /// that it is in.
+    /// For people: the call that has run for more than 3 s (while the process ends, for more than
+    /// 0.5 s); before the module is ready, the call that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,
     /// The last unexpected end, time-out, failed start or violation of a limit of the graph.
