@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Values of parameters: the class's defaults, the graph, parameter files and the command line, in
-//! that order.
+//! that order; later ones win.
 
 use super::diagnostic::{Diagnostic, Place, suggest};
 use super::files::Part;

@@ -88,7 +88,7 @@ pub struct ResolvedTopic {
     pub access_stated: bool,
     /// Transfer to other hosts.
     pub network: TopicNetworkSpec,
-    /// True if a gateway reads the topic by a rule. The gateway then holds one of the pins.
+    /// True if a gateway reads the topic by a rule, or may read it. One pin is reserved for it.
     #[serde(skip)]
     pub carried: bool,
     /// A program outside the graph takes part.

@@ -604,7 +604,7 @@ fn graph_text(class: &ComponentClass, settings: &TestSettings) -> Result<String,
     Ok(graph.to_string())
 }
 
-/// Returns the value as JSON, without null keys.
+/// Returns the value as JSON, without keys whose value is null.
 fn without_nulls(value: &impl Serialize) -> Result<serde_json::Value, String> {
     let mut json = serde_json::to_value(value).map_err(|e| e.to_string())?;
     if let Some(map) = json.as_object_mut() {

@@ -62,7 +62,8 @@ pub(super) struct Child {
     pub(super) ended: Option<ExitStatus>,
     /// True if its end was requested.
     pub(super) end_requested: bool,
-    /// True if it was killed because it did not end.
+    /// True if it was killed because it did not end in time, hangs, or the user did not wait; or if
+    /// it ended itself because a call did not return.
     pub(super) killed: bool,
     /// Set if it is killed because a component did not change its state in time, or failed to
     /// become active: the event, for people.

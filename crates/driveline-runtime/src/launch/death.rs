@@ -29,7 +29,7 @@ pub struct Death {
     pub module: String,
     /// Process id; 0 if it is unknown.
     pub pid: u32,
-    /// Status from the kernel, for people.
+    /// Kind of end, for people: the status from the kernel, or the launcher's reason to end it.
     pub how: String,
     /// Exit code, unless a signal ended it.
     pub exit_code: Option<i32>,

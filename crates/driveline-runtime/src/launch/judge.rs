@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Judges the heartbeats of a module: hangs, overruns, missed deadlines, rates. Has no clock and no
-//! I/O: the caller passes the time, and the module's heartbeat words in shared memory.
+//! I/O: the caller passes the time, and the values of the module's heartbeat words.
 //!
 //! Only time in which the process worked counts. A process that is suspended (SIGSTOP, a debugger),
 //! a machine that is suspended or too busy to run it, and a launcher that is suspended itself lead

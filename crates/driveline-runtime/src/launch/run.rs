@@ -250,7 +250,7 @@ struct Launcher<'a> {
     phase_since: (RunPhase, Instant),
     /// Responds to tools.
     server: Option<Server>,
-    /// Parameters that tools have changed.
+    /// Changes of parameters and logs.
     changes: Changes,
     health_topic: Option<HealthTopic>,
     modes: Option<ModeControl<'a>>,

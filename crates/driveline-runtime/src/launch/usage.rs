@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Time between two readings.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 
-/// Current resource use of a process; `None` where the system does not report it.
+/// Current resource use of a process; `None` where the system does not report it. Descriptors are
+/// counted only if the graph limits them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     /// Anonymous memory in bytes, resident and swapped out.

@@ -45,12 +45,12 @@ pub struct ParameterStatus {
     pub name: String,
     /// Value in effect: of the graph, or set since by a command or a mode.
     pub value: serde_json::Value,
-    /// True if it can be changed while the run goes on.
+    /// True if a command can change it during the run.
     pub live: bool,
-    /// Minimum value, if there is one.
+    /// Minimum value, if there is one; only if `live`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<String>,
-    /// Maximum value, if there is one.
+    /// Maximum value, if there is one; only if `live`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<String>,
     /// True if it was set since the run began.

@@ -55,14 +55,14 @@ pub struct ModeStatus {
     pub latched: bool,
     /// All modes.
     pub names: Vec<String>,
-    /// Components of modes that are to be active.
+    /// Components that a mode names, and that are to be active.
     #[serde(default)]
     pub active: Vec<String>,
     /// Components of the mode that are not active: their module is not ready, or they have not
     /// become active since its restart or suspension.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Components of modes that are to be inactive.
+    /// Components that a mode names, and that are to be inactive.
     #[serde(default)]
     pub inactive: Vec<String>,
     /// The switch in flight.

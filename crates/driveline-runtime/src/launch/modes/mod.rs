@@ -38,7 +38,7 @@ pub(super) struct ModeControl<'a> {
     errors: BTreeMap<usize, String>,
 }
 
-/// The last switch that ended.
+/// The last switch that began.
 #[derive(Clone, Debug)]
 struct LastSwitch {
     number: u64,

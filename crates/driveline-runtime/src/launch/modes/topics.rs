@@ -9,7 +9,8 @@ use std::time::Duration;
 
 /// Time over which a rate is counted.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Time within which outputs report their counters, ten times a second, even on a busy machine.
+/// Time within which a report of an output's changed counters comes, even on a busy machine. The
+/// usual period is 100 ms.
 const REPORTED_WITHIN: Duration = Duration::from_millis(300);
 /// Minimum time between two entries of a history, which bounds its length: if many outputs publish
 /// a topic, many more reports come, ten a second of each output.

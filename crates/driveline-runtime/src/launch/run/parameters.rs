@@ -120,8 +120,8 @@ impl Launcher<'_> {
         self.sink.event(&Event::ParameterChanged { component, name, value, mode: None, error });
     }
 
-    /// Handles a module's report that it has set a parameter for which no command waits, or refused
-    /// to.
+    /// Handles a module's report on a change for which no command waits: it has set the parameter,
+    /// or refused to.
     pub(super) fn parameter_set(
         &mut self,
         process: usize,
