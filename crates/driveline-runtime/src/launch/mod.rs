@@ -202,7 +202,7 @@ pub enum Event {
         /// Cause and status of the end.
         #[serde(flatten)]
         death: Death,
-        /// True if its end was requested, for another reason than a [`Event::Fault`].
+        /// True if its end was requested, for another reason than an [`Event::Fault`].
         expected: bool,
     },
     /// A process is started again: it has ended, or ends because a process of its `restart_with`

@@ -22,33 +22,35 @@ pub struct LaunchOptions {
     pub gateways: Vec<GatewayOptions>,
     /// Directory of the domain, for all modules.
     pub domain_dir: PathBuf,
-    /// Socket on which the run responds to tools (`driveline status`, `stop`, `health`); none if
-    /// `None`. Its name stays until the last reference is dropped, which shows tools that the run
-    /// has ended.
+    /// Socket on which the run responds to tools, such as `driveline status`; none if `None`. Its
+    /// name stays until the last reference is dropped, which shows tools that the run has ended.
     pub control: Option<Arc<ControlSocket>>,
     /// Modules to start; all if `None`.
     pub modules: Option<Vec<String>>,
     /// Assignments `component.parameter=value` to pass on.
     pub set: Vec<String>,
-    /// Time for a module to become ready after its start, unless the graph declares another
-    /// (`ready_within_ms`).
+    /// Time for a module or a gateway to become ready after its start, unless the graph declares
+    /// another (`ready_within_ms`).
     pub ready_within: Duration,
     /// Time for a module to stop before it is killed.
     pub grace: Duration,
     /// Time to wait, after all modules are ready, until their host topics are matched, so that no
     /// first samples are lost. Unmatched topics are then reported, and the graph runs without them.
+    /// Also the time for a restarted module to restore its connections before they are reported.
     pub matched_within: Duration,
     /// After a component has finished, the run ends when no call runs, no sample that descends from
     /// the component waits, and no call on such a sample has ended for some time. That time is
     /// `quiet` plus the longest period of the timers that trigger components with inputs; of this
     /// period, at most `settle` counts.
     pub quiet: Duration,
-    /// This time counts instead of `quiet` if other sources keep the readers busy.
+    /// This time counts instead of `quiet` if other sources keep the readers busy. Ticks of timers
+    /// that are due later than this are not waited for.
     pub settle: Duration,
     /// The remaining work is cut off, and the run ends, if no call of this work has ended for this
     /// long plus the duration of the slowest call so far.
     pub stuck: Duration,
-    /// Time between two calls of `Sink::tick`.
+    /// Time between two calls of `Sink::tick`, and between two checks of the modules: heartbeats,
+    /// use of resources, suspensions.
     pub tick: Duration,
 }
 

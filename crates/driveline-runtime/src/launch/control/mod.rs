@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The socket on which a run responds to tools: state, health, stop (`docs/protocols/control.md`).
+//! The socket on which a run responds to tools: state, health, stop, modes, parameters, logs
+//! (`docs/protocols/control.md`).
 //!
 //! The launcher's loop serves it between the events of the processes, and never waits for a client.
 //!
