@@ -121,9 +121,10 @@ fn os<E: Into<std::io::Error>>(what: &'static str) -> impl Fn(E) -> HostError {
 
 type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 
-/// Runs a module until it is asked to end, its launcher is lost or, without a launcher, until a
-/// component has finished. Takes over SIGINT, SIGTERM and the fatal signals; with a launcher also
-/// SIGHUP, and standard input where it is the account's.
+/// Runs a module until it is asked to end, until its launcher is lost (unless `on_launcher_lost` of
+/// the graph names a mode), or, without a launcher, until a component has finished. Takes over
+/// SIGINT, SIGTERM and the fatal signals; with a launcher also SIGHUP, and standard input where it
+/// is the account's.
 ///
 /// # Errors
 /// [`HostError`] if the graph has errors, something cannot be brought up, or the launcher at
