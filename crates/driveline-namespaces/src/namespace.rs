@@ -20,14 +20,16 @@ const RUN: Duration = Duration::from_secs(10);
 /// Exit statuses of `timeout` after its command was too slow: ended by SIGTERM, or by SIGKILL.
 const TIMED_OUT: Option<i32> = Some(124);
 const KILLED: Option<i32> = Some(137);
-/// Buffer of an ordinary switch, as a transmission time.
+/// Buffer of an ordinary switch, given as the time in which the switch transmits a full buffer.
 pub const SWITCH: Duration = Duration::from_millis(20);
 
-/// A network namespace. A process inside keeps it alive; this process ends when the value is
-/// dropped, or when the process that made the namespace dies. Nothing of the namespace remains.
+/// A network namespace. A process inside keeps it alive. That process ends when the value is
+/// dropped, or when the process that made the namespace dies. After that, nothing of the namespace
+/// remains, unless another process or a [`TapRelay`](crate::TapRelay) still uses it.
 ///
-/// All functions block for some milliseconds. An error contains the command that failed, and the
-/// reason. They need root, and the packages iproute2, nftables and ethtool.
+/// Functions that run commands block for some milliseconds, and at most about 10 s for each
+/// command. Their errors contain the command that failed, and the reason. They need root, and the
+/// packages util-linux, iproute2, nftables and ethtool.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
@@ -37,7 +39,7 @@ impl Namespace {
     /// Makes a namespace that contains only a working loopback device.
     ///
     /// # Errors
-    /// If this process may not make namespaces.
+    /// If this process may not make namespaces, or if a command fails.
     pub fn new() -> Result<Self> {
         let mut command = Command::new("unshare");
         command
@@ -188,9 +190,9 @@ impl Namespace {
         self.run(&format!("ethtool -K {device} tso off gso off gro off")).map(drop)
     }
 
-    /// Drops `percent` of the packets that a device receives. Both ends must have their [offloads
-    /// disabled](Self::disable_offloads), so that each packet counts as on a wire. A second call
-    /// drops its share of the packets that the first one has left.
+    /// Drops `percent` of the IPv4 packets that a device receives, at random. Both ends must have
+    /// their [offloads disabled](Self::disable_offloads), so that each packet counts as on a wire.
+    /// A second call drops its share of the packets that the first one has left.
     ///
     /// # Errors
     /// As [`run`](Self::run).

@@ -16,8 +16,8 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 /// Size of the buffer for a frame: larger than the MTU of a TAP device plus an Ethernet header.
 const LONGEST_FRAME: usize = 64 << 10;
-/// Maximum overhead of a frame in the queue. It is counted, so that many short frames stay within
-/// the bound, too.
+/// Bytes of memory that a queued frame needs in addition to its content. They count towards
+/// [`Direction::queue_bytes`], so that many short frames do not need more memory than that.
 const FRAME_COST: usize = 64;
 /// Number of frames that the kernel keeps while the relay waits for a CPU: a tenth of a second at 1
 /// Gbit/s. The device drops and counts further frames ([`Namespace::dropped_at`]).
@@ -44,10 +44,11 @@ pub struct DirectionFigures {
     pub passed: u64,
     /// Frames that found the queue full.
     pub dropped: u64,
-    /// Frames that the device at the other end refused, because its host has switched it off.
+    /// Frames that the device at the other end refused, for example because its host has switched
+    /// it off.
     pub refused: u64,
-    /// Reason why no frames pass any more, although the relay exists: the device at this end has
-    /// been removed.
+    /// Reason why this direction passes no more frames, although the relay exists. For example, the
+    /// device from which it reads frames was removed.
     pub ended: Option<String>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counts samples of publishers on other hosts that did not reach this one:
+//! Counts samples of publishers on other hosts that did not reach this host:
 //! `docs/protocols/shm.md`, Counts from afar.
 //!
 //! The gateway's publisher writes the count into its segment, so that losses count even if no
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Copy, Debug)]
 struct Known {
     publisher: u64,
-    /// Number of the newest sample that was received or counted. The publisher gave this number.
+    /// Number of the newest sample that was received or counted, in the publisher's own numbering.
     furthest: Option<u64>,
     uncounted: Option<Uncounted>,
 }
@@ -29,8 +29,8 @@ struct Known {
 #[derive(Debug)]
 pub(crate) struct KnownAfar {
     list: VecDeque<Known>,
-    /// Number of publishers whose count stays unknown (forgotten ones, and ones without a name),
-    /// and the reason of the last one.
+    /// Number of publishers whose count stays unknown (forgotten ones, and ones that no gateway has
+    /// named), and the reason of the last one.
     uncounted: (u64, Option<Uncounted>),
 }
 
@@ -112,7 +112,8 @@ impl Edge {
 
     /// Returns the same for an edge whose local publisher is gone and from which no sample was
     /// taken: its newest sample names the remote publisher. `before` returns how far earlier edges
-    /// have read that publisher. Samples lost since then have not been counted yet.
+    /// have read that publisher. Samples lost since then have not been counted yet, so the result
+    /// does not include them.
     fn passed_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
         let passed = next.saturating_sub(self.first);
         let (publisher, lost) = self.left_from_afar().filter(|_| passed != 0)?;
@@ -133,7 +134,8 @@ impl Edge {
         Some((said.publisher, said.missing.saturating_add(reader::newest(&self.segment).0)))
     }
 
-    /// Returns true if the gateway reports `missing` in the segment, not only with each sample.
+    /// Returns true if the gateway reports `missing` in the segment, not only with each sample, and
+    /// if [`base`](Self::base) is known.
     pub(crate) fn says_what_is_missing(&self) -> bool {
         self.said_afar().is_some()
     }
@@ -151,8 +153,8 @@ impl Edge {
             .or_else(|| self.passed_afar(next, before))
     }
 
-    /// Remote publisher of the newest sample left by a departed local publisher, and the samples
-    /// lost before it. No process writes there any more, so no pin is needed.
+    /// Remote publisher of the newest sample left by a departed local publisher, and the number of
+    /// samples lost before that sample. No process writes there any more, so no pin is needed.
     fn left_from_afar(&self) -> Option<(u64, u64)> {
         let (sequence, slot) = reader::newest(&self.segment);
         let mut header = SampleHeader::default();
@@ -168,9 +170,10 @@ impl Edge {
         (said != 0).then_some(said)
     }
 
-    /// Returns the part of `missing` that is not counted from now on. It is the number of missing
-    /// samples before the last taken sample. If no sample was taken, it is the number before the
-    /// match; if that is unknown, the number before the first sample that counts on this host.
+    /// Returns the part of `missing` that was counted already, or never counts on this edge. It is
+    /// the number of missing samples before the last taken sample. If no sample was taken, it is
+    /// the number before the match; if that is unknown, the number before the first sample that
+    /// counts on this host.
     fn base(&self, said: &AfarCount) -> Option<u64> {
         let progress = &self.progress;
         let taken = progress.lost_before.load(Relaxed).checked_sub(1);
@@ -276,9 +279,10 @@ pub(crate) fn furthest_elsewhere(
     furthest
 }
 
-/// Skips the publisher's unread samples with numbers below `number` on ended edges other than
-/// `new`. Returns the number of skipped samples that a gateway has counted: these are missed here,
-/// not lost on the way.
+/// Skips the publisher's unread samples on each ended edge, other than `new`, whose newest sample
+/// has a number below `number`. Returns the number of skipped samples on edges whose gateway
+/// reports `missing` in the segment: these samples count as missed. The others count as lost on the
+/// way.
 pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> u64 {
     let mut passed = 0;
     let left = edges

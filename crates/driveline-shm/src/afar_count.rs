@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Count of a publisher on another host. The local gateway writes it into the segment of its own
-//! publisher (`docs/protocols/shm.md`, Counts from afar).
+//! Report on a publisher of another host and on its missing samples. The local gateway writes it
+//! into the segment of its own publisher (`docs/protocols/shm.md`, Counts from afar).
 
 use crate::limits::MAX_SEQUENCE;
 use crate::segment::Segment;
@@ -39,7 +39,8 @@ impl AfarState {
             0 => None,
             THERE => Some(Self::There),
             ENDED => Some(Self::Ended),
-            // A reason of a later release is read as `Uncounted::Other`.
+            // A reason of a later release is read as `Uncounted::Other`. Reasons are at most 255; a
+            // greater number comes only from a broken gateway.
             more => Some(Self::Unknown(
                 u8::try_from(more - ENDED)
                     .ok()
@@ -58,15 +59,16 @@ pub struct AfarCount {
     /// Number of the publisher's last sample before the first one that counts here. `None`: this
     /// number is unknown, and no sample of the publisher has arrived.
     pub before: Option<u64>,
-    /// Number of samples that the publisher is known to have written and that are missing here.
+    /// Number of missing samples: the publisher is known to have written them, and the gateway has
+    /// not published them here.
     pub missing: u64,
     /// State of the publisher.
     pub state: AfarState,
 }
 
 impl AfarCount {
-    /// Writes the report into the segment of the gateway's publisher. Call it just before
-    /// a sample is published: the count treats that sample as arrived.
+    /// Writes the report into the segment of the gateway's publisher, at the times that
+    /// [`Publisher::count_afar`](crate::Publisher::count_afar) describes.
     pub(crate) fn write(&self, segment: &Segment) {
         segment.afar_publisher().store(self.publisher, Relaxed);
         segment.afar_before().store(self.before.map_or(0, |b| b.saturating_add(1)), Relaxed);

@@ -54,16 +54,17 @@ impl Drop for PublishingCall {
 /// Counters of a [`BlockingMeter`]. Times include a wait in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
-    /// Publishes that had to wait for a reliable subscription.
+    /// Waits for reliable subscriptions. A publish through shared memory makes at most one wait;
+    /// inside a process, it makes one wait for each subscription without room.
     pub waits: u64,
-    /// Of these, publishes that waited `max_blocking_ms` without success.
+    /// Of these, waits that ended without success when `max_blocking_ms` had passed.
     pub timeouts: u64,
     /// Time spent waiting, in nanoseconds.
     pub blocked_ns: u64,
 }
 
 impl Blocked {
-    /// Returns the sum of both.
+    /// Returns the sums of the counters of `self` and `other`.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -85,7 +86,8 @@ pub struct BlockingMeter {
     since_ns: AtomicU64,
 }
 
-// Relaxed throughout: figures for people, written by one thread.
+// Relaxed throughout: the meter has figures for people, and one thread writes them. `WAITING`
+// orders no other data.
 impl BlockingMeter {
     /// Marks the beginning of a wait.
     pub fn begin(&self, now: MonotonicNs) {

@@ -48,7 +48,8 @@ impl Access {
     }
 }
 
-/// Configuration of a publisher. All its memory is reserved from these numbers.
+/// Configuration of a publisher. These numbers determine the size of its segment, which is reserved
+/// at creation.
 #[derive(Clone, Debug)]
 pub struct PublisherConfig {
     /// Topic.
@@ -61,10 +62,10 @@ pub struct PublisherConfig {
     pub qos: Qos,
     /// Largest payload, in bytes.
     pub max_payload: usize,
-    /// Loans that may be out at once; at least 1.
+    /// Loans that may exist at once; at least 1.
     pub loans: u32,
-    /// Samples that all subscriptions together may hold at once. Each costs one slot of
-    /// `max_payload` bytes.
+    /// Samples that all subscriptions except observers may hold at once, together. Each costs one
+    /// slot of `max_payload` bytes.
     pub pins: u32,
     /// Users that may subscribe.
     pub access: Access,

@@ -3,8 +3,8 @@
 //!
 //! Not part of the transport: it is here because signal handlers need unsafe code. The caller
 //! writes the report: `driveline-host` names the component whose callback crashed. A core file is
-//! written as usual: the handler restores the previous handler and repeats the faulting
-//! instruction.
+//! written as usual: the handler restores the previous handler and returns. Then the faulting
+//! instruction runs again, and faults again. A signal that was sent is sent again.
 #![allow(unsafe_code, reason = "handlers of signals")]
 
 use std::cell::RefCell;
@@ -22,8 +22,8 @@ const FATAL: [libc::c_int; 6] =
 /// the thread's own stack, because that may have overflowed.
 const STACK_LEN: usize = 64 * 1024;
 
-/// An existing signal stack is kept if it has this size; the stacks of Rust's own threads are
-/// smaller.
+/// An existing signal stack is kept if it has at least this size; the signal stacks of Rust's own
+/// threads are smaller.
 const STACK_ENOUGH: usize = 32 * 1024;
 
 /// Time that a second crashing thread waits for the first one's report.

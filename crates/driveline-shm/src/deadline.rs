@@ -51,7 +51,7 @@ fn periods(length: Duration, last: u64, until: u64) -> u64 {
     until.saturating_sub(last).saturating_sub(1) / length
 }
 
-/// Returns the end of the next period without a publish.
+/// Returns the time at which the next deadline is missed if no sample is published until then.
 fn next_miss(length: Duration, last: u64, missed: u64) -> MonotonicNs {
     let length = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX).max(1);
     MonotonicNs(
@@ -110,7 +110,8 @@ impl DeadlineMeter {
         }
     }
 
-    /// Returns when the next deadline is missed without a publish; `None` before the first sample.
+    /// Returns the time at which the next deadline is missed if no sample is published until then;
+    /// `None` while nothing is counted, for example before the first sample.
     #[must_use]
     pub fn next_miss(&self, now: MonotonicNs) -> Option<MonotonicNs> {
         let last = Some(self.last_ns.load(Acquire)).filter(|last| *last != 0)?;
@@ -185,11 +186,13 @@ struct Gaps {
     /// Periods missed before that sample, and since.
     closed: u64,
     open: u64,
-    /// Count so far. It stays if a sample appears whose publish time is before an earlier check.
+    /// Count so far. It does not decrease when a check finds a sample that was published before an
+    /// earlier check.
     missed: u64,
     /// Number of publishers that are alive and have published since their match.
     heard: usize,
-    /// Publishers in the process of the subscription, in addition to those of each check.
+    /// Publishers in the process of the subscription. Each check includes them in addition to those
+    /// that its caller passes.
     in_process: Vec<Arc<InProcessPublisher>>,
 }
 
@@ -307,7 +310,8 @@ impl Gaps {
         (self.missed, next_miss(length, last, self.open))
     }
 
-    /// Notes that the samples of a publisher no longer begin a period.
+    /// Notes that a publisher has ended. If no other publisher that has published since its match
+    /// remains, the count pauses.
     fn silence(&mut self, publisher: &Heard) {
         if !publisher.any.swap(false, Relaxed) {
             return;

@@ -19,7 +19,7 @@ const ALL_USERS: &str = "/dev/shm";
 const PREFIX: &str = "driveline-";
 
 const MAX_NAME_LEN: usize = 64;
-/// Maximum number of domains listed.
+/// Maximum number of domains, and of other users, that are listed.
 const MAX_DOMAINS: usize = 256;
 
 /// Returns the directory of a domain: the value of `DRIVELINE_DOMAIN_DIR` if set, else
@@ -79,7 +79,8 @@ pub fn existing(name: Option<&str>) -> Result<Option<PathBuf>, OpenError> {
 }
 
 /// Returns the domains of this user with their directories, sorted by name; they may be unused.
-/// Empty also if the parent is not a directory of this user.
+/// Domains of groups ([`prepare_for`]) are not included. Empty also if the parent is not a
+/// directory of this user.
 #[must_use]
 pub fn all() -> Vec<(String, PathBuf)> {
     let parent = own_parent();

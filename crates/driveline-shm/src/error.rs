@@ -56,12 +56,12 @@ pub enum OpenError {
 /// A publisher could not be created.
 #[derive(Debug, Error)]
 pub enum CreatePublisherError {
-    /// A number in the configuration is out of range.
+    /// A number in the configuration is out of range, or the schema is too long.
     #[error("topic '{topic}': {reason}")]
     Config {
         /// The topic.
         topic: String,
-        /// Number and its range.
+        /// Value and its limits.
         reason: String,
     },
     /// There is not enough memory in addition to the margin that is kept free.
@@ -80,7 +80,7 @@ pub enum CreatePublisherError {
         slots: usize,
         /// Bytes of one slot.
         slot_len: usize,
-        /// Bytes available.
+        /// Bytes available, without the margin that is kept free.
         available: u64,
         /// Place of the limit, such as a memory cgroup.
         limit: String,
@@ -119,12 +119,12 @@ pub enum CreatePublisherError {
 /// A subscription could not be created.
 #[derive(Debug, Error)]
 pub enum CreateSubscriptionError {
-    /// A number in the configuration is out of range.
+    /// A number in the configuration is out of range, or the schema is too long.
     #[error("topic '{topic}': {reason}")]
     Config {
         /// The topic.
         topic: String,
-        /// Number and its range.
+        /// Value and its limits.
         reason: String,
     },
     /// The process may open too few descriptors for one more endpoint.
@@ -164,7 +164,7 @@ pub enum LoanError {
         /// Length of a slot.
         max_payload: usize,
     },
-    /// All loans are out.
+    /// As many loans exist as were declared.
     #[error("all {loans} loans are out: publish or drop one first, or raise loans")]
     TooManyLoans {
         /// Declared number.

@@ -44,8 +44,8 @@ pub enum PublisherEvent {
         /// Number of such events so far.
         total: u64,
     },
-    /// A reliable subscription reports reading positions that cannot be; it is served best effort
-    /// from now on.
+    /// A reliable subscription has reported an impossible reading position. The publisher does not
+    /// wait for this subscription any more: the match is best effort from now on.
     Downgraded {
         /// The subscription.
         subscription: EndpointId,
@@ -53,8 +53,8 @@ pub enum PublisherEvent {
         node: String,
     },
     /// A publish has waited `max_blocking_ms` for a reliable subscription without success. The
-    /// publisher does not wait for it again before it has read everything; samples that it does not
-    /// read in time are missed.
+    /// publisher does not wait for this subscription again until the subscription has read
+    /// everything. Samples that it does not read in time are missed.
     ReliableTimeout {
         /// The subscription.
         subscription: EndpointId,
@@ -151,7 +151,7 @@ pub enum RefusalCode {
     Protocol,
     /// The subscription reads only publishers with another offer. Not reported.
     PassedOver,
-    /// The peer has not answered yet.
+    /// The publisher has not answered, or the subscription has sent no HELLO, for 2 s.
     Silent,
     /// A system call failed on one of the sides.
     System,

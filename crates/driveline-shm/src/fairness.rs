@@ -86,8 +86,9 @@ impl Turn {
                 best = Some((i, time));
             }
         }
-        // The publisher that was read last is last in the round. It is chosen again only if it is
-        // better and has not used up its share.
+        // The publisher that was read last is last in the round. It is chosen again only if no
+        // other has an unread sample, or if its time is better. In order, it must also not have
+        // used up its share of `depth` choices in a row.
         let stays = last_waits.is_some_and(|(time, depth)| {
             best.is_none_or(|(_, other)| match want {
                 Want::Next => time < other && self.in_a_row < depth,

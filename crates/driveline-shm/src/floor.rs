@@ -22,7 +22,7 @@ const PAGE_LEN: usize = 4096;
 /// A few 32-bit words in memory that several processes map, each in a cache line of its own.
 ///
 /// Any thread of any process that has it may load, store and sleep on any word, always atomically.
-/// Creating and opening make system calls; using the words makes none.
+/// Creating and opening make system calls; loads and stores make none.
 #[derive(Debug)]
 pub struct SharedWords {
     fd: OwnedFd,

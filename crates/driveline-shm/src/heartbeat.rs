@@ -37,7 +37,8 @@ impl HeartbeatWords {
     /// Reserves `count` words. Makes system calls; using the words makes none.
     ///
     /// # Errors
-    /// `InvalidInput` beyond [`MOST_WORDS`]; the kernel's, if it refuses memory or a descriptor.
+    /// `InvalidInput` for 0 words, or for more than [`MOST_WORDS`]; the kernel's, if it refuses
+    /// memory or a descriptor.
     pub fn new(count: usize) -> io::Result<Self> {
         let (fd, map) = memfd::create("driveline-heartbeat", bytes(count)?)?;
         Ok(Self { fd, map, count })
@@ -67,8 +68,8 @@ impl PeerHeartbeatWords {
     /// Maps the words behind a descriptor that their writer has handed over.
     ///
     /// # Errors
-    /// `InvalidData` if it is not sealed memory of `count` words; the kernel's, if it refuses the
-    /// mapping.
+    /// `InvalidInput` if `count` is 0, or greater than [`MOST_WORDS`]; `InvalidData` if it is not
+    /// sealed memory of `count` words; the kernel's, if it refuses the mapping.
     pub fn open(fd: &OwnedFd, count: usize) -> io::Result<Self> {
         let len = bytes(count)?;
         memfd::check(fd, len)?;

@@ -38,7 +38,7 @@ pub struct PublisherStats {
     pub refused_access: u64,
     /// Subscriptions refused for lack of pins.
     pub refused_pins: u64,
-    /// Connections refused for anything else.
+    /// Connections refused for another reason, except the code `passed_over`.
     pub refused_other: u64,
     /// Times that the offered deadline was missed.
     pub deadlines_missed: u64,
@@ -58,7 +58,8 @@ pub struct TransportStats {
     /// Samples taken or copied.
     pub received: u64,
     /// Samples that newer ones replaced before they were read, whether a read has noticed it or
-    /// not.
+    /// not. Also unread samples of an ended publisher that were dropped, because too many were
+    /// kept.
     pub missed: u64,
     /// Part of `missed`: samples that could still be read when a newer one was taken instead.
     pub passed_over: u64,
@@ -74,7 +75,7 @@ pub struct TransportStats {
     pub corrupt_header: u64,
     /// Samples dropped because their checksum was wrong.
     pub corrupt_checksum: u64,
-    /// Impossible slot numbers or sequence numbers.
+    /// Samples dropped because their slot number was impossible, or because no slot had them.
     pub corrupt_index: u64,
     /// Samples that broke what their publisher had promised at the match: no checksum, or longer
     /// than its `max_payload`.

@@ -105,7 +105,7 @@ pub(crate) struct Edge {
 /// Reading position at one publisher, and counts of its samples.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// First sequence that was not read. The consuming thread writes it.
+    /// First sequence that was neither read nor skipped. The consuming thread writes it.
     next: AtomicU64,
     /// Missed samples that were not reported with a sample yet. Only for the consuming thread.
     pub(crate) missed_pending: AtomicU64,
@@ -385,7 +385,7 @@ impl Inlet {
         }
     }
 
-    /// Returns true if publishers wait for it. They never wait for tools.
+    /// Returns true if reliable publishers wait for it. They never wait for tools.
     pub(crate) fn is_reliable(&self) -> bool {
         self.qos.reliability == Reliability::Reliable && !self.observer
     }
@@ -509,7 +509,7 @@ impl Inlet {
 
     /// Counts the missing samples of a remote publisher before the first sample that arrived
     /// through `new`. `number` is the number of this sample on its host. Returns two counts:
-    /// samples lost on the way, and unread samples of earlier edges, which are skipped and count as
+    /// samples lost on the way, and unread samples of ended edges, which are skipped and count as
     /// missed. `None`: no sample of the publisher was read before, through any gateway.
     pub(crate) fn missing_from_afar(
         &self,

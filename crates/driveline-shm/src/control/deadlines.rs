@@ -45,9 +45,9 @@ impl Control {
                 }
                 note(w.lease.as_ref().map(|p| p.ends));
             }
-            // This check keeps the count exact; the thread that polls events reports it. No check
-            // for publishers in the process of the subscription alone: they would cost a wakeup in
-            // each period.
+            // This check keeps the count exact; the thread that polls events reports it. While all
+            // publishers are in the subscription's own process, this thread makes no check, for
+            // which it would have to wake in each period. The reading thread checks instead.
             if let Some(deadline) = &state.inlet.deadline
                 && !state.watch.edges.is_empty()
             {

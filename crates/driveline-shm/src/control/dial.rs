@@ -26,7 +26,8 @@ pub(super) enum Known {
     Connected,
     /// Refused permanently.
     Refused,
-    /// Refused for now; dialled again at `at`.
+    /// Not matched now. For example, it refused for now, was busy, or hung up. Dialled again at
+    /// `at`.
     Retry { at: MonotonicNs, pause: Duration },
 }
 

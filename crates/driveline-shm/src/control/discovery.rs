@@ -4,8 +4,8 @@
 //! A new publisher sends its name as a hint to every participant; subscriptions of that topic dial
 //! it. Hints can be lost, because queues are short. A participant that finds several pending hints
 //! scans the directory instead. As a safety net it compares the directory's time stamp once a
-//! second, and checks its own names (`presence`). Hints and foreign names cost only a bounded share
-//! of this process's time.
+//! second. After a change it checks its own names (`presence`), and scans the directory if it has
+//! subscriptions. Hints and foreign names cost only a bounded share of this process's time.
 
 use super::{Command, Control, Source};
 use crate::sys::directory::{Kind, Name};
@@ -158,7 +158,7 @@ impl Control {
         }
     }
 
-    /// Removes names of dead processes, if a match has ended since the last time.
+    /// Removes names of dead processes, one second after a match has ended.
     pub(super) fn sweep_if_due(&mut self) {
         match self.discovery.sweep_at {
             Some(at) if self.now >= at => {

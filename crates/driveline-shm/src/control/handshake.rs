@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The first message of a connection. A connection is undecided until this message has arrived.
 //! Messages of other users are received on a separate thread for each user (see
-//! `sys::blocking_tasks`), since the kernel may close descriptors during the receive.
+//! `sys::blocking_tasks`), since the kernel may close descriptors during the receive, which can
+//! block.
 
 use super::{Command, Control, Source};
 use crate::limits::MAX_MESSAGE_LEN;
@@ -43,7 +44,7 @@ pub(super) fn oversized() -> String {
 
 impl Control {
     /// Watches an undecided connection. If another thread receives from the connection, epoll
-    /// reports it only once.
+    /// reports the connection only once.
     pub(super) fn watch_undecided(&mut self, connection: &Foreign) -> io::Result<u64> {
         let key = self.next_source;
         self.next_source += 1;

@@ -32,8 +32,8 @@ impl Control {
                 Err(_) => return self.rest(key),
             };
             let user = socket.user();
-            // Other users cannot use up the tools' connections, least of all those of this
-            // process's own user.
+            // The tools of one user cannot use up the connections for those of other users. All
+            // other users together cannot use up the connections for this process's own user.
             let own = user.is_surely(User::own());
             let users = || {
                 self.sources.values().filter_map(|s| {
@@ -112,7 +112,8 @@ impl Control {
         self.sources.remove(&key);
     }
 
-    /// Returns the listing for a user: topics on which it has a right, with names and counters.
+    /// Returns the listing for a user: the endpoints of topics on which the user has a right, with
+    /// names and counters.
     fn listing(&self, user: User) -> Option<Vec<u8>> {
         let shows = |access: &Access| user.is_trusted() || access.permits(user);
         let mut info = ParticipantInfo {

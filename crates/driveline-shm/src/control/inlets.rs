@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// First and longest pause before a publisher that is busy or short of resources is dialled again.
+/// First and longest pause before a publisher that cannot be matched now is dialled again.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
 const RETRY_LONGEST: Duration = Duration::from_secs(1);
 
@@ -60,7 +60,8 @@ impl Control {
                 let _ = rustix::event::epoll::delete(self.blocking_tasks.epoll(), &edge.socket);
             }
         }
-        // Views of the subscription can outlive it.
+        // Views of the subscription (`Publishers`) can outlive it. They must not count these
+        // publishers any more.
         for edge in state.inlet.edges() {
             state.watch.remove(&edge, state.inlet.deadline.as_ref());
         }
@@ -392,8 +393,9 @@ impl Control {
         self.refused(id, &name, &refusal, pause);
     }
 
-    /// Handles the end of a connection. The publisher is dead, or it lives and has hung up for lack
-    /// of descriptors. Dialling again distinguishes the two, and removes the socket of a dead one.
+    /// Handles the end of a connection. The publisher has ended, or it lives and has hung up, for
+    /// example for lack of descriptors. Dialling again distinguishes the two, and removes the
+    /// socket of a dead publisher.
     fn hung_up(&mut self, key: u64) {
         let Some(Source::Dial(dial)) = self.sources.remove(&key) else { return };
         let Some(state) = self.inlets.get_mut(&dial.inlet) else { return };

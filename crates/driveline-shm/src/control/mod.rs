@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The control thread: matches endpoints, detects deaths, answers tools, checks deadlines. It
-//! sleeps in `epoll`, and no peer can make it wait: every socket is non-blocking and every peer is
-//! a small state machine with a time limit.
+//! sleeps in `epoll`, and no peer can make it wait: every socket is non-blocking, every connection
+//! is a small state machine, and calls that a peer could block run on other threads
+//! (`sys::blocking_tasks`).
 
 mod deadlines;
 mod dial;
@@ -105,7 +106,7 @@ impl Commands {
     }
 }
 
-/// A descriptor that epoll reports, by its number.
+/// A descriptor in epoll. `Control::sources` has it under the number that epoll reports for it.
 enum Source {
     Commands,
     Rescan,
@@ -117,7 +118,7 @@ enum Source {
 }
 
 impl Source {
-    /// Returns the connection, if it has not sent its first message yet.
+    /// Returns the connection, if its first message has not arrived yet.
     fn undecided(&self) -> Option<&Foreign> {
         match self {
             Self::Peer(peer) => peer.undecided(),
@@ -128,7 +129,7 @@ impl Source {
     }
 }
 
-/// Time of the next scan of the directory, and the result of the last one.
+/// State of the scans and checks of the directory.
 #[derive(Debug, Default)]
 pub(super) struct Discovery {
     pub(super) wanted: bool,
@@ -140,7 +141,7 @@ pub(super) struct Discovery {
     pub(super) again: bool,
     /// Time of the next removal of names of dead processes.
     pub(super) sweep_at: Option<MonotonicNs>,
-    /// The directory has more entries than are read.
+    /// It was reported that the directory has more entries than are read.
     pub(super) cut: bool,
 }
 
@@ -186,8 +187,8 @@ impl Identity {
     }
 
     /// Removes all names of this participant from the directory, for a process that ends without
-    /// its destructors. Does not wait for another thread: then the names stay, and the next process
-    /// that searches the directory removes them.
+    /// its destructors. Does not wait while another thread uses the list of names: then the names
+    /// stay, and the next process that searches the directory for dead names removes them.
     pub(crate) fn unlist_all(&self) {
         for name in try_lock(&self.own_names).iter().flat_map(|names| names.iter()) {
             self.directory.remove(name);
@@ -201,7 +202,7 @@ impl Identity {
     }
 }
 
-/// The socket for hints.
+/// Creates the socket for hints.
 fn rescan_socket(
     directory: &Directory,
     name: &Name,
@@ -312,8 +313,9 @@ impl Control {
         self.wake_at(self.now + delay);
     }
 
-    /// Pauses a listener that cannot accept for lack of descriptors or memory; epoll would report
-    /// it in a loop. Connections wait in its queue.
+    /// Pauses a listener that cannot accept, for lack of descriptors or memory, or because too many
+    /// descriptors wait to be closed; epoll would report it in a loop. Connections wait in its
+    /// queue.
     fn rest(&mut self, key: u64) {
         self.set_listening(key, epoll::EventFlags::empty());
         self.resting.push(key);

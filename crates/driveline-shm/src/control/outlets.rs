@@ -267,8 +267,9 @@ impl Control {
         }
     }
 
-    /// Drops the matches whose connections have ended. epoll may report a new connection before an
-    /// earlier end; without this, the new one could be refused although its pins are free.
+    /// Drops the matches whose connections have ended. epoll may report a new connection before it
+    /// reports that an earlier one has ended. Without this call, the new one could be refused
+    /// although the pins of the earlier one are free.
     fn drop_ended_peers(&mut self, id: EndpointId) {
         let matched = self.sources.iter().filter_map(|(key, source)| match source {
             Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Matched(_)) => {
@@ -520,7 +521,7 @@ impl Outlet {
             return no(RefusalCode::System, format!("topic '{topic}': cannot answer: {e}"));
         }
         // Release pairs with the Acquire in reliable::look; from now on the publisher may wait for
-        // it.
+        // the subscription.
         m.believed.store(first - 1, Release);
         self.publication.counters.matched.store(self.changes.get().len() as u64, Relaxed);
         self.publication.first_match.keep_if(false);

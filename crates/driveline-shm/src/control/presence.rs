@@ -14,8 +14,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl Control {
-    /// After a change of the directory: joins its successor if it was removed, and creates this
-    /// participant's missing names again.
+    /// After a change of the directory: if it was removed, continues in the directory that is at
+    /// its path now; then creates this participant's missing names again.
     pub(super) fn see_to_presence(&mut self) {
         let directory = &self.identity.directory;
         if directory.is_removed() {

@@ -46,7 +46,7 @@ impl Control {
                  endpoints beyond them are not found; remove files of processes that have ended"
             ));
         }
-        // Endpoints created later are notified, too.
+        // Without endpoints, no event was sent: the first endpoint gets it later.
         self.discovery.cut = cut && !(self.outlets.is_empty() && self.inlets.is_empty());
         Ok(names)
     }

@@ -37,7 +37,7 @@ impl Period {
     }
 }
 
-/// QoS promised by a publisher.
+/// Liveliness that a publisher promises, and the number of times that it was lost.
 #[derive(Debug)]
 pub(super) struct PublisherWatch {
     pub(super) lease: Option<Period>,
@@ -51,7 +51,7 @@ impl PublisherWatch {
     }
 }
 
-/// QoS expected of its publishers by a subscription.
+/// Deadline and liveliness that a subscription requests of its publishers.
 #[derive(Debug)]
 pub(super) struct SubscriptionWatch {
     has_deadline: bool,
@@ -85,13 +85,13 @@ impl SubscriptionWatch {
         }
     }
 
-    /// Newest sample of each publisher. Uses the control thread's own list: while the list of the
-    /// subscription is locked, the reading thread does not see its changes.
+    /// Newest sample of each publisher. Uses the control thread's own list, not that of the
+    /// subscription: while the latter is locked, the reading thread does not get its changes.
     pub(super) fn newest_samples(&self) -> impl Iterator<Item = NewestSample<'_>> {
         self.edges.iter().map(|w| w.edge.newest_sample())
     }
 
-    /// Removes an ended publisher, after a last check of the deadline.
+    /// Removes a publisher whose match has ended, after a last check of the deadline.
     pub(super) fn remove(&mut self, edge: &Arc<Edge>, deadline: Option<&DeadlineWatch>) {
         if let Some(deadline) = deadline {
             deadline.end(&edge.progress.heard, self.newest_samples(), MonotonicNs::now());
