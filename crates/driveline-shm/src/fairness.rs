@@ -87,8 +87,8 @@ impl Turn {
             }
         }
         // The publisher that was read last is last in the round. It is chosen again only if no
-        // other has an unread sample, or if its time is better. In order, it must also not have
-        // used up its share of `depth` choices in a row.
+        // other has an unread sample, or if its time is better. For the oldest sample, it must also
+        // have been chosen fewer than `depth` times in a row while others waited.
         let stays = last_waits.is_some_and(|(time, depth)| {
             best.is_none_or(|(_, other)| match want {
                 Want::Next => time < other && self.in_a_row < depth,

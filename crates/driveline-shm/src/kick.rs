@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A word that ends a wait, with its futex calls. A kick stays until a wait has returned it;
-//! without a waiter it makes no system call.
+//! A word that ends a wait, with its futex calls. A kick stays until a wait has returned it; if no
+//! thread sleeps, it makes no system call.
 
 use crate::protocol::kick::{Kick, WAITING};
 use crate::sys::futex::{self, Scope, Word};

@@ -33,8 +33,9 @@ pub const MAX_MATCHES: usize = 256;
 pub const MAX_MATCHES_PER_USER: usize = 64;
 /// Part of `MAX_MATCHES`: publishers of all such users.
 pub const MAX_FOREIGN_MATCHES: usize = 192;
-/// Maximum number of publishers that one subscription has dialled and that have not answered.
-/// Beyond it, the publisher that has been silent longest is disconnected.
+/// Maximum number of publishers that one subscription has dialled and that have not answered. At
+/// this limit, the publisher that has been silent longest is disconnected in favour of another, if
+/// it has not answered for 2 s. Otherwise the other one is dialled later.
 pub const MAX_ASKED: usize = 256;
 /// Part of `MAX_ASKED`: publishers of one user other than the subscription's own and root.
 pub const MAX_ASKED_PER_USER: usize = 16;
@@ -47,11 +48,13 @@ pub const MAX_ENDED: usize = 16;
 pub const MAX_LEFT_BYTES: usize = 64 * 1024 * 1024;
 /// Maximum number of departed publishers of other hosts that one subscription remembers.
 pub const MAX_KNOWN_AFAR: usize = 1024;
-/// Maximum number of samples that one take skips (expired, damaged or vanished) before it returns.
+/// Maximum number of samples that one take skips, for example expired or damaged ones, before it
+/// returns.
 pub const MAX_SKIPS: usize = 2048;
 /// Part of `MAX_SKIPS`: samples whose payload had to be read to find it damaged.
 pub const MAX_FAILED_CHECKSUMS: usize = 4;
-/// Time for a peer to send its request, in milliseconds.
+/// Time in milliseconds for a subscription to send HELLO, for a publisher to answer before its
+/// silence is reported, and for a tool's whole query.
 pub const HANDSHAKE_MS: u64 = 2_000;
 /// Maximum length of a message on a socket, in bytes.
 pub const MAX_MESSAGE_LEN: usize = 160 * 1024;
@@ -69,8 +72,8 @@ pub const MAX_DIRECTORY_ENTRIES: usize = 65_536;
 pub const MAX_INFO_CONNECTIONS_PER_USER: usize = 4;
 /// The same for all users together, without the participant's own user.
 pub const MAX_INFO_CONNECTIONS: usize = 16;
-/// Maximum number of threads of a participant that close descriptors of other users. Each user has
-/// one thread; beyond this number, several users share one.
+/// Maximum number of threads of a participant that receive and close descriptors of other users.
+/// Each user has one thread; beyond this number, several users share one.
 pub const MAX_BLOCKING_THREADS: usize = 32;
 /// Maximum number of descriptors that wait to be closed or read on these threads. Beyond it, no
 /// connection is accepted.

@@ -57,18 +57,18 @@ pub struct Survey {
 /// counts those. Blocks and allocates.
 ///
 /// # Errors
-/// If the directory cannot be read.
+/// If the directory cannot be read, or the kernel refuses a system call.
 pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>, ListError> {
     survey(domain_dir, timeout).map(|s| s.participants)
 }
 
 /// Removes the sockets of dead processes from the domain directory, and returns the number of
 /// removed sockets. For a launcher after one of its processes was killed. Participants also remove
-/// such sockets, when they start and after a match has ended. Blocks on files only; allocates; any
-/// thread.
+/// such sockets: when they start, after a match has ended, and when they dial one. Blocks on files
+/// only; allocates; any thread.
 ///
 /// # Errors
-/// If the directory cannot be read.
+/// If the directory cannot be read, or the kernel refuses a system call.
 pub fn remove_dead(domain_dir: &Path) -> Result<usize, ListError> {
     let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
     let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
@@ -83,7 +83,7 @@ pub fn remove_dead(domain_dir: &Path) -> Result<usize, ListError> {
 /// a participant is stopped.
 ///
 /// # Errors
-/// If the directory cannot be read.
+/// If the directory cannot be read, or the kernel refuses a system call.
 pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError> {
     descriptors::raise_limit();
     let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
@@ -95,7 +95,7 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     let mut queries: Vec<Query> = Vec::new();
     let names =
         directory.names().map_err(unreadable)?.names.into_iter().filter(|n| n.kind == Kind::Info);
-    // A process that may create names may create many, so names of this user come first.
+    // Another user may create very many names, so names of this user and of root come first.
     let (own, mut others): (Vec<_>, Vec<_>) = names.partition(|n| directory.is_of_trusted(&n.text));
     let mut silent_others = vec![0; others.len().saturating_sub(MAX_FOREIGN_LISTED)];
     others.truncate(MAX_FOREIGN_LISTED);

@@ -85,7 +85,7 @@ impl Participant {
     /// limit; `select` cannot be used with descriptors from 1024 on.
     ///
     /// # Errors
-    /// If the directory cannot be made or is not safe to use.
+    /// See [`OpenError`].
     pub fn open(config: ParticipantConfig) -> Result<Self, OpenError> {
         descriptors::raise_limit();
         let system = |action| move |source| OpenError::System { action, source };
@@ -143,7 +143,7 @@ impl Participant {
         *lock(&self.0.identity.description) = json;
     }
 
-    /// Creates a publisher: reserves and prefaults all of its memory, then makes it visible to
+    /// Creates a publisher: reserves and prefaults its segment, then makes it visible to
     /// subscriptions. Matching continues in the background. Allocates, and takes as long as the
     /// kernel needs to clear the memory. Blocks up to 10 s while other processes of this user
     /// reserve memory.

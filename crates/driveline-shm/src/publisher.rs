@@ -62,9 +62,10 @@ pub struct MatchedSubscription {
     pub subscription: EndpointId,
     /// Its node.
     pub node: NodeName,
-    /// Number of the last sample that the subscription reports as read or skipped. It counts the
-    /// samples written here, so it can be lower than `header.sequence`
-    /// ([`Publisher::publish_numbered`]). Reports beyond the newest sample are ignored.
+    /// Number of the last sample that the subscription reports as read or skipped; before its first
+    /// report, the number before its first sample. It counts the samples written here, so it can be
+    /// lower than `header.sequence` ([`Publisher::publish_numbered`]). Reports beyond the newest
+    /// sample are ignored.
     pub position: u64,
     /// Reading position at any later time.
     pub progress: Progress,
@@ -76,8 +77,8 @@ pub struct MatchedSubscription {
 pub struct Progress(Arc<PubMatch>);
 
 impl Progress {
-    /// Number of the last sample that it reports as read or skipped. One atomic load; 0 in a forked
-    /// child.
+    /// Number of the last sample that it reports as read or skipped, unchecked; 0 before its first
+    /// report, and in a forked child. One atomic load.
     #[must_use]
     pub fn position(&self) -> u64 {
         if self.0.is_here() { cursor::position(self.0.cursor()) } else { 0 }
@@ -298,6 +299,7 @@ impl Publisher {
     }
 
     /// Makes each new event kick `kicker`, for example when a subscription has joined or left.
+    /// Missed deadlines do not kick: [`Self::poll_event`] detects them itself.
     pub fn kick_on_event(&self, kicker: Kicker) {
         self.shared.events.set_kicker(kicker);
     }
@@ -314,7 +316,7 @@ impl Publisher {
         }
     }
 
-    /// Counter of the missed deadlines, if the publisher offers one. Outlives the publisher.
+    /// Counter of the missed deadlines, if the publisher offers a deadline. Outlives the publisher.
     #[must_use]
     pub fn deadline_meter(&self) -> Option<Arc<DeadlineMeter>> {
         self.shared.deadline.clone()
@@ -349,9 +351,10 @@ impl Publisher {
     }
 
     /// Reports how many samples of a publisher of another host are missing here, for a gateway that
-    /// publishes that publisher's samples. Call it just before a sample is published: the
-    /// count treats that sample as arrived, and includes the gap before it. Each subscription
-    /// counts the difference since its match. Three stores.
+    /// publishes that publisher's samples. Call it when this publisher has been created, just
+    /// before each sample is published, and when the state of the other publisher changes. Before a
+    /// sample, the count treats that sample as arrived, and includes the gap before it. Each
+    /// subscription counts the difference since its match. Three stores.
     pub fn count_afar(&self, count: &AfarCount) {
         if self.shared.segment.map.is_here() {
             count.write(&self.shared.segment);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Queues of events from the control thread to `poll_event`.
+//! Queues of events for `poll_event`. Most events come from the control thread.
 
 use crate::kick::Kicker;
 use crate::limits::MAX_EVENTS;

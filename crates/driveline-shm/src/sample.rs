@@ -69,8 +69,9 @@ impl Sample {
         unsafe { self.edge.held_samples.header(self.cell) }
     }
 
-    /// Returns the number of this publisher's samples that the subscription missed since the sample
-    /// taken before.
+    /// Returns the number of this publisher's samples between the sample taken before and this one:
+    /// samples that were missed, dropped (for example expired ones), or lost on the way to this
+    /// host.
     #[must_use]
     #[inline]
     pub fn missed(&self) -> u64 {

@@ -168,7 +168,7 @@ impl Segment {
         header.read(|i| if i == SEQUENCE_WORD { sequence } else { meta[i].load(Relaxed) })
     }
 
-    /// Unchecked publish time in a slot: a hint for choosing among publishers.
+    /// Unchecked publish time in a slot, for choosing among publishers and for deadlines.
     pub(crate) fn peek_publish_time(&self, slot: usize) -> u64 {
         self.meta(slot)[2].load(Relaxed)
     }

@@ -90,7 +90,7 @@ enum Attempt {
     Taken(Sample),
     /// The publisher has no sample, or was too fast. Others may have one.
     Nothing,
-    /// A sample was passed over; there may be more.
+    /// A sample was skipped, for example an expired one; there may be more.
     Skipped,
     /// A sample was skipped after its payload was read, for a wrong checksum.
     FailedChecksum,
@@ -205,7 +205,8 @@ impl Subscription {
 
     /// Returns true if fewer than `max_held` samples are held, of all publishers together. The
     /// exact count is made only when the upper bound `at_most`, which grows with each take, reaches
-    /// the limit. With `held_of_each`, the limit is the number of pins of each publisher instead.
+    /// the limit. With `held_of_each`, always returns true: the limit is then the number of the
+    /// subscription's pin cells at each publisher.
     fn may_hold_another(&mut self) -> bool {
         if self.inlet.held_of_each {
             return true;
@@ -362,8 +363,8 @@ impl Subscription {
         Ok(Attempt::Taken(sample))
     }
 
-    /// Counts unread samples of the other publishers as missed, if they are older than the sample
-    /// that was taken from edge number `taken`.
+    /// Counts the unread samples of each other publisher as missed, if even the newest of them is
+    /// not newer than the sample that was taken from edge number `taken`.
     fn skip_older(&self, taken: usize, published: MonotonicNs) {
         use crate::protocol::sleep::Sleeper as _;
         if published > MonotonicNs::now() {
@@ -493,8 +494,8 @@ impl Subscription {
             .collect()
     }
 
-    /// Returns, on any thread, the reasons why existing publishers are not matched: one text each.
-    /// Locks and allocates.
+    /// Returns a function that returns, on any thread, the reasons why existing publishers are not
+    /// matched: one text each. Locks and allocates.
     pub fn refusal_source(&self) -> impl Fn() -> Vec<String> + Send + Sync + 'static + use<> {
         let (inlet, birthplace) = (Arc::clone(&self.inlet), self.birthplace);
         move || {
@@ -507,8 +508,8 @@ impl Subscription {
     }
 }
 
-/// Publishers that a subscription is matched with, for code that does not own it. Callable on any
-/// thread.
+/// Publishers that a subscription is matched with, and its counters, for code that does not own it.
+/// Callable on any thread.
 #[derive(Clone, Debug)]
 pub struct Publishers {
     inlet: Arc<Inlet>,
@@ -557,7 +558,7 @@ impl Publishers {
     }
 
     /// Reason why an existing publisher can never be matched, if there is one: its type or its QoS.
-    /// Temporary refusals, and those caused by users without rights, do not count. Locks.
+    /// Other refusals do not count, such as temporary ones or those of users without rights. Locks.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {
         if !self.birthplace.is_here() {

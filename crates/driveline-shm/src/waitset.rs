@@ -97,7 +97,8 @@ impl WaitSet {
     /// An empty wait set.
     ///
     /// # Errors
-    /// If `FutexWaitv` is asked for and this kernel does not have it.
+    /// If `FutexWaitv` is asked for and this kernel does not have it. [`WaitSetError::Forked`] also
+    /// if the kernel refuses a page of memory.
     pub fn new(backend: WaitBackend) -> Result<Self, WaitSetError> {
         let backend = match (backend, futex::have_waitv()) {
             (WaitBackend::Threads, _) | (WaitBackend::Auto, false) => WaitBackend::Threads,
@@ -132,7 +133,7 @@ impl WaitSet {
     /// Adds a subscription; adding it twice changes nothing.
     ///
     /// # Errors
-    /// If it is attached to another wait set.
+    /// If it is attached to another wait set, or in a forked child.
     pub fn attach(&mut self, sub: &Subscription) -> Result<(), WaitSetError> {
         if !self.birthplace.is_here() {
             return Err(WaitSetError::Forked);

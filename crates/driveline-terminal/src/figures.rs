@@ -17,22 +17,23 @@ pub fn microseconds(ns: f64) -> String {
     digits(ns / 1e3)
 }
 
-/// Formats a duration with three digits and a fitting unit, from nanoseconds up: the floors of a
-/// machine are tens of nanoseconds.
+/// Formats a duration with at most three digits (more from 1000 s on) and a fitting unit, from
+/// nanoseconds up: the floors of a machine are tens of nanoseconds.
 #[must_use]
 pub fn duration_ns(ns: f64) -> String {
     if ns.abs() < 999.5 { format!("{ns:.0} ns") } else { duration_us(ns / 1e3) }
 }
 
-/// Formats a duration with three digits and a fitting unit, from microseconds up: records of runs
-/// have microseconds.
+/// Formats a duration with three digits (more from 1000 s on) and a fitting unit, from microseconds
+/// up: records of runs have microseconds.
 #[must_use]
 pub fn duration_us(us: f64) -> String {
     let (value, unit) = in_unit(us);
     format!("{} {unit}", digits(value))
 }
 
-/// Converts microseconds to the unit in which the value has at most three digits before the point.
+/// Converts microseconds to µs, ms or s: the first unit in which the value has at most three digits
+/// before the point, or else seconds.
 #[must_use]
 pub fn in_unit(us: f64) -> (f64, &'static str) {
     match us.abs() {

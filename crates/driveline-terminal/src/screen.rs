@@ -22,7 +22,8 @@ pub struct Screen {
     pub json: bool,
     /// Standard output is a terminal that people look at.
     pub interactive: bool,
-    /// Colours of standard output: on a terminal, unless `NO_COLOR` or `TERM=dumb`.
+    /// Colours of standard output: on a terminal, unless results are JSON, `NO_COLOR` is set, or
+    /// `TERM` is `dumb`.
     pub colour: Colour,
     errors: Colour,
     /// Reason why standard output cannot be written any more. Work in progress is still completed:
@@ -83,14 +84,16 @@ impl Screen {
         }
     }
 
-    /// Returns true if standard output has no reader any more. A pipe reports that before a write.
+    /// Returns true if standard output has no reader any more, or if a write has failed. A pipe
+    /// reports a missing reader before a write.
     pub fn has_no_reader(&self) -> bool {
         self.lost.borrow().is_some()
             || polled(PollFlags::empty(), Duration::ZERO)
                 .intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
-    /// Returns true if the reader of standard output has gone (`| head`).
+    /// Returns true if a write has failed because the reader of standard output has gone (`|
+    /// head`).
     pub fn reader_is_gone(&self) -> bool {
         self.lost.borrow().as_ref().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
     }
@@ -125,8 +128,8 @@ impl Screen {
         }
     }
 
-    /// Prints a message to standard error. Control characters are replaced, so that files and names
-    /// that it quotes cannot move the cursor.
+    /// Prints a message to standard error. Control characters except line feeds and tabs are
+    /// replaced, so that files and names that it quotes cannot move the cursor.
     pub fn error(&self, message: impl Display) {
         self.print_error(&format!(
             "{} {}\n",
@@ -148,13 +151,13 @@ impl Screen {
         paint(self.colour, code, text)
     }
 
-    /// Columns of the terminal.
+    /// Columns of the terminal; 100 if unknown.
     pub fn columns(&self) -> usize {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         size.map(|s| usize::from(s.ws_col)).filter(|c| *c > 0).unwrap_or(100)
     }
 
-    /// Rows of the terminal.
+    /// Rows of the terminal; 24 if unknown.
     pub fn rows(&self) -> usize {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         size.map(|s| usize::from(s.ws_row)).filter(|c| *c > 0).unwrap_or(24)

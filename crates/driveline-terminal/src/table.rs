@@ -17,7 +17,7 @@ impl Columns {
         Self { rows: vec![head.iter().map(|h| (*h).to_owned()).collect()] }
     }
 
-    /// Adds a row of cells, from the left; missing ones are empty.
+    /// Adds a row of cells, from the left; missing ones are empty. A row of one cell is a heading.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }

@@ -3,6 +3,7 @@
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Commit that this program was built from. `-dirty-` and eight digits identify uncommitted
-/// changes; `-debug` means that the build is not optimised.
+/// Commit that this program was built from; `unknown` outside of a git repository. `-dirty-` and
+/// eight digits identify uncommitted changes. `-debug` means that the build is not optimised; such
+/// a build does not report uncommitted changes.
 pub const COMMIT: &str = env!("DRIVELINE_COMMIT");

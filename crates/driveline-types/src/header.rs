@@ -55,7 +55,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Age of the oldest contribution at `now`, in nanoseconds; negative if the clocks disagree.
+    /// Age of the oldest contribution at `now`, in nanoseconds; negative if its source time is in
+    /// the future, for example because the clocks of two hosts disagree.
     #[must_use]
     pub fn age_ns(&self, now: MonotonicNs) -> i64 {
         now.signed_since(self.source_oldest)
@@ -295,14 +296,15 @@ pub struct SampleHeader {
     pub trace_id: u64,
     /// Payload length in bytes.
     pub payload_len: u64,
-    /// XXH3-64 of the payload, if the topic requests it.
+    /// XXH3-64 of the payload, if the publisher's QoS offers checksums.
     pub checksum: Option<u64>,
     /// Maximum error of the origins' times in nanoseconds, caused by the clocks of other hosts. 0
     /// if all data is from this host.
     pub clock_error_ns: u64,
     /// Record of the gateway, if another host published the sample.
     pub remote: Option<Remote>,
-    /// Only in requests and responses: the receiver, or the answered request ([`crate::service`]).
+    /// Only in requests and responses. In a request: the server to which it is addressed. In a
+    /// response: the number of the answered request, and its outcome ([`crate::service`]).
     pub service: Option<u64>,
     /// Source topics that this sample descends from.
     pub origins: Origins,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Vocabulary of Driveline: ids, time, QoS, schemas, the sample header.
 //!
-//! This crate is the lowest layer: it contains no transport, no thread and no file. Everything here
-//! is a value that two processes must understand in the same way, so the layouts in bytes
-//! ([`header`], [`plain`]) are versioned.
+//! This crate is the lowest layer: it contains no transport, no thread and no file. Most values
+//! here must be understood by two processes in the same way, so the layouts in bytes ([`header`],
+//! [`plain`]) are versioned.
 //!
 //! ```
 //! use driveline_types::{Qos, TopicName};
 //! let topic: TopicName = "camera/front/image".parse().unwrap();
-//! assert_eq!(Qos::default().depth, 1); // newest wins
+//! assert_eq!(Qos::default().depth, 1); // keeps only the newest sample
 //! # let _ = topic;
 //! ```
 

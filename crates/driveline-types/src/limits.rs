@@ -9,9 +9,10 @@
 pub const MAX_HELD: u32 = 1000;
 /// Default number of samples that a subscription may hold.
 pub const DEFAULT_MAX_HELD: u32 = 2;
-/// Maximum number of samples of one publisher that all subscriptions of a topic together may hold.
+/// Maximum number of samples of one publisher that its subscriptions together may hold, without
+/// observers.
 pub const MAX_PINS: u32 = 8192;
-/// Default number of samples that they may hold.
+/// Default number of these samples.
 pub const DEFAULT_PINS: u32 = 8;
 /// Maximum number of loans of a publisher at once.
 pub const MAX_LOANS: u32 = 256;

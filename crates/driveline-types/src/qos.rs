@@ -155,7 +155,7 @@ pub struct QosMismatch {
 }
 
 impl Qos {
-    /// Greatest history depth that a publisher may declare.
+    /// Greatest history depth that a publisher or subscription may declare.
     pub const MAX_DEPTH: u32 = 1024;
 
     /// Checks DDS's compatibility rule for a publisher (`self`) and a subscription (`requested`),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Type of a topic, as in MCAP and Foxglove: name, encoding, definition, hash.
+//! Type of a topic, as in MCAP and Foxglove: kind, name, encoding, definition, hash.
 
 use crate::plain::PlainLayout;
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ impl fmt::Debug for SchemaHash {
 /// For plain types `definition` is the canonical text of a [`PlainLayout`]; for protobuf the
 /// canonical text of the message and what it refers to (`docs/protocols/protobuf-definition.md`);
 /// for bytes a description of the encoding, or nothing (for samples of ROS 2:
-/// `docs/protocols/ros2-schema.md`).
+/// `docs/protocols/ros2-schema.md`); for objects usually nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Schema {
     /// Representation.
@@ -68,7 +68,8 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Longest definition that is accepted from a peer, in bytes.
+    /// Longest definition, in bytes. A longer one is refused when an endpoint is created, and from
+    /// a peer.
     pub const MAX_DEFINITION_LEN: usize = 32 * 1024;
 
     /// The schema of a plain type.

@@ -2,7 +2,8 @@
 //! Names of the topics that a service is made of, and the word of the sample header that requests
 //! and responses carry.
 //!
-//! `docs/protocols/services.md`. All functions are pure. Data of other processes is not trusted.
+//! See `docs/protocols/services.md`. All functions are pure. Data of other processes is not
+//! trusted.
 
 use crate::id::{EndpointId, MAX_NAME_LEN, NameError, TopicName};
 use std::fmt;
@@ -23,7 +24,7 @@ const CLIENT_LEN: usize = 16;
 pub const MAX_SERVICE_NAME_LEN: usize =
     MAX_NAME_LEN - SERVICE_PREFIX.len() - 1 - RESPONSE.len() - CLIENT_LEN;
 
-/// A service's name, such as `map/tile`: a topic's name that is not too long.
+/// A service's name, such as `map/tile`: a topic's name that is neither too long nor reserved.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceName(TopicName);
 

@@ -31,7 +31,7 @@ pub fn seen(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Replaces each character that [misleads] by U+FFFD. Line ends and tabs stay. Allocates.
+/// Replaces each character that [misleads] by U+FFFD. Line feeds and tabs stay. Allocates.
 #[must_use]
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_replaced(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()

@@ -13,8 +13,8 @@ const MAX_ATTEMPTS: usize = 64;
 
 /// Attempts in progress, at most one for each key of type `K`. Each attempt is a task of Zenoh's
 /// runtime. The task uses the call by which Zenoh connects to reported hosts. This call makes no
-/// second connection to a host. It returns at the latest after the time-out for opening a
-/// connection, once for each address, or when the runtime ends.
+/// second connection to a host. It returns at the latest when the time-out for opening a connection
+/// has passed for each address in turn, or when the runtime ends.
 ///
 /// The result of the call is not reliable. When Zenoh reports that a connection has ended, the
 /// connection is still in Zenoh's list for a moment: the call may find it there, and then does

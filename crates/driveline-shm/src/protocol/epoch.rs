@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A value that one thread scans without waiting while another thread replaces it.
 //!
-//! The scanning thread makes `scans` odd, fences, loads the pointer, and makes it even again when
-//! done. The changing thread stores the new pointer, fences, and reads `scans`. Even: no scan can
-//! have the old pointer. Odd: one may have it, until `scans` changes. Neither waits; a pointer that
-//! cannot be freed yet is checked again later.
+//! The scanning thread makes `scans` odd, fences, loads the pointer, and makes `scans` even again
+//! when done. The changing thread stores the new pointer, fences, and reads `scans`. Even: no scan
+//! can have the old pointer. Odd: one may have it, until `scans` changes. Neither thread waits; a
+//! value that cannot be freed yet is checked again later.
 #![allow(unsafe_code, reason = "a value behind a pointer, freed when no scan can have it")]
 
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};

@@ -34,7 +34,7 @@ impl NewestTime {
         self.number.store(number, Release);
     }
 
-    /// Returns the number of samples. Number and time of [`Self::newest`] are at least as new.
+    /// Returns the number of samples. A later [`Self::newest`] returns at least this number.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number.load(Acquire)

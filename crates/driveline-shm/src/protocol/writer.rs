@@ -54,7 +54,7 @@ pub trait Wakers<M> {
     /// not before: a reader that spins on `latest` takes the line away after the first store, so
     /// each store before that of `latest` would cost one more transfer of the line.
     fn announced(&mut self) {}
-    /// Sets the wake word of a match's group to the sequence, and wakes all threads that sleep on
+    /// Sets the wake word of a match's group to the sequence, and wakes the threads that sleep on
     /// it.
     fn wake(&mut self, m: &M, sequence: u64);
 }

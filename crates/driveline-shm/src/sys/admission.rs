@@ -20,18 +20,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Smaller requests do not take the lock: larger ones leave at least this much memory free.
+/// Smaller requests do not take the lock: they use the margin that larger ones leave free, which is
+/// at least this much.
 const WITHOUT_LOCK: u64 = 1 << 20;
 /// Longest wait for another process's reservation.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two attempts. The kernel has no wait for a lock with a time limit.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Bounds of the margin, which is a sixteenth of the tightest limit. It stays free for page tables,
-/// stacks and heaps.
+/// Bounds of the margin, which is a sixteenth of the tightest limit; smaller requests leave less
+/// free ([`margin`]). The margin is for page tables, stacks and heaps.
 const MARGIN: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
 
-/// The right to reserve the admitted memory. While it is held, no other process of this user checks
-/// or reserves.
+/// The right to reserve the admitted memory. Usually it holds the lock: then other processes of
+/// this user wait up to 10 s with requests of 1 MiB or more. It holds no lock for less than 1 MiB,
+/// if the lock could not be taken in time, or if the directory cannot be locked.
 #[derive(Debug)]
 #[must_use = "another process may reserve the memory as soon as this is dropped"]
 pub struct MemoryAdmission {
@@ -115,7 +117,8 @@ enum Taken {
 struct Lock(#[allow(dead_code, reason = "held to be closed")] GuardedFd);
 
 fn take_lock(place: &Path, patience: Duration) -> Taken {
-    /// The last wait was without success: the next request makes one attempt only.
+    /// The last wait was without success: each later request makes one attempt only, until one
+    /// succeeds.
     static IN_VAIN: AtomicBool = AtomicBool::new(false);
     let begun = MonotonicNs::real_now();
     let patience = match patience {

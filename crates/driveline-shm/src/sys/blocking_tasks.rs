@@ -3,8 +3,9 @@
 //!
 //! Closing the last descriptor of a file can block: a TCP socket may linger, a file's server may
 //! hang. The other user decides what it sends, and which close is the last. Closing a socket closes
-//! the unread descriptors in it, and receiving closes descriptors that do not fit. So all three run
-//! here, for all users except this process's own user and root, which have power over it anyway.
+//! the unread descriptors in it, and receiving closes descriptors that do not fit. So closing
+//! descriptors, closing sockets and receiving run here, for all users except this process's own
+//! user and root, which have power over this process anyway.
 
 use super::fork::{Birthplace, GuardedFd};
 use super::peer::User;
@@ -102,7 +103,7 @@ impl Drop for BlockingTasks {
     }
 }
 
-/// A descriptor that another user has sent, or a socket that may contain such descriptors.
+/// A descriptor that a peer has sent, or a socket that may contain such descriptors.
 #[derive(Debug)]
 pub(crate) struct Foreign {
     fd: Arc<GuardedFd>,

@@ -30,7 +30,8 @@ const ACCEPTING: usize = 2;
 /// Descriptors to dial one more publisher: connection, page, and temporarily segment and wake word.
 const DIALLING: usize = 4;
 
-/// Sum of kept descriptors over all participants of this process.
+/// Number of descriptors kept for first matches, and of those that are about to be opened
+/// ([`Opening`]), over all participants of this process.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// Held from the check of the free descriptors until the wanted ones are counted.
 static DECISION: Mutex<()> = Mutex::new(());
@@ -55,7 +56,8 @@ pub struct DescriptorShortage {
     pub limit: u64,
     /// Hard limit.
     pub hard_limit: u64,
-    /// Free descriptors that are kept for the endpoints that exist.
+    /// Free descriptors that are kept: for the first matches of existing endpoints, and 16 for
+    /// temporary use.
     pub kept: u64,
 }
 

@@ -26,8 +26,9 @@ pub(crate) struct Directory {
 pub(crate) struct Stamp(i64, u32, u32);
 
 impl Directory {
-    /// Opens or creates the configured directory, or that of the default domain. This user's own
-    /// directories are checked more strictly than directories shared by several users.
+    /// Opens or creates the configured directory, or the one that [`domain::directory`] returns
+    /// without a name. This user's own directories are checked more strictly than directories
+    /// shared by several users.
     pub(crate) fn open(configured: Option<&Path>) -> Result<Self, OpenError> {
         let path =
             configured.map_or_else(|| domain::directory(None), |path| Ok(path.to_owned()))?;

@@ -24,7 +24,7 @@ pub(crate) enum Mode {
     ReadOnly,
 }
 
-/// A whole sealed memfd, prefaulted, zeros in forked children, unmapped on drop.
+/// A mapped memfd, prefaulted, zeros in forked children, unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -41,8 +41,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes of a memfd that is sealed against shrinking (or about to be, by
-    /// its only owner).
+    /// Maps the first `len` bytes of a memfd. No process may shrink it while it is mapped: it is
+    /// sealed, or about to be by its only owner, or used only by benchmarks ([`crate::floor`]).
     pub(crate) fn new(fd: impl AsFd, len: usize, mode: Mode) -> io::Result<Self> {
         let birthplace = Birthplace::here()?;
         let prot = match mode {
@@ -180,9 +180,9 @@ impl Mapping {
     /// Bytes for reading.
     ///
     /// # Safety
-    /// The range must not be written by an honest process while the result lives: it is a slot that
-    /// is pinned and validated, or loaned to the caller. (A hostile publisher can change bytes all
-    /// the same; the types that are read from them are valid for any bits.)
+    /// The range must not be written by an honest process while the result lives: for example, it
+    /// is a slot that is pinned and validated, or loaned to the caller. (A hostile publisher can
+    /// change bytes all the same; the types that are read from them are valid for any bits.)
     #[inline]
     pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         // SAFETY: in bounds and mapped as long as `self`; stability is the caller's promise.
@@ -193,7 +193,7 @@ impl Mapping {
     ///
     /// # Safety
     /// The mapping must be read-write, and the caller the only one in any process that accesses the
-    /// range while the result lives: a slot that is loaned to it.
+    /// range while the result lives; for example, the range is a slot that is loaned to it.
     #[inline]
     #[allow(clippy::mut_from_ref, reason = "exclusive use of the range is the caller's promise")]
     pub(crate) unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {

@@ -16,10 +16,10 @@ const NODE_BITS: usize = 1024;
 /// `MPOL_PREFERRED`: memory comes from the given node, and from others when that node has none.
 const PREFERRED: libc::c_ulong = 1;
 
-/// NUMA nodes of the pages of this process's segments.
+/// NUMA nodes of the pages of shared memory that this process writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentPlacement {
-    /// Number of queried pages by node. Of a large segment, 4096 pages are queried.
+    /// Number of queried pages by node. Of a large mapping, at most 4096 pages are queried.
     pub pages: BTreeMap<u32, u64>,
     /// Number of pages for which the kernel reports no node.
     pub unknown: u64,
@@ -97,7 +97,7 @@ pub fn segment_placement() -> io::Result<SegmentPlacement> {
     Ok(found)
 }
 
-/// The writable mappings of segments in the text of `/proc/self/maps`.
+/// The writable mappings of Driveline's shared memory in the text of `/proc/self/maps`.
 fn segments(maps: &str) -> Vec<(u64, u64)> {
     let segment = |line: &str| {
         let (range, rest) = line.split_once(' ')?;

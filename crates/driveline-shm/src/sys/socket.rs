@@ -101,7 +101,7 @@ fn publish_name(
 /// Reason why a connection could not be made.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
-    /// Its owner is dead.
+    /// Its owner is dead, or it does not exist.
     Dead,
     /// Its owner lives but is busy: try again.
     Busy,

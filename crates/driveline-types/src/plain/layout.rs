@@ -174,7 +174,8 @@ impl PlainLayout {
     /// Returns a text about the first difference from `other` (the subscription's); `None` if there
     /// is none.
     ///
-    /// Fields are compared before sizes, because a different field causes a different size.
+    /// Fields are compared before sizes: if the size differs because a field differs, the text is
+    /// about the field.
     #[must_use]
     pub fn first_difference(&self, other: &PlainLayout) -> Option<String> {
         if self.name != other.name {

@@ -10,7 +10,8 @@ use zerocopy::FromBytes;
 /// Reason why bytes are not a payload of a plain type.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum PayloadError {
-    /// Shorter than the head, or than the place where the trailing array begins.
+    /// Shorter than the head, or than the place where the trailing array begins. In
+    /// [`PlainMut::write`]: shorter than head and array.
     #[error(
         "a payload of {len} bytes is too short for plain type '{type_name}', which needs {min}: \
          the publisher wrote another type or half a sample"
@@ -23,7 +24,8 @@ pub enum PayloadError {
         /// Minimum length in bytes.
         min: usize,
     },
-    /// Longer than the type, for example one without a trailing array.
+    /// Longer than a type without a trailing array. In [`PlainMut::write`]: longer than head and
+    /// array.
     #[error(
         "a payload of {len} bytes is too long for plain type '{type_name}', which takes {size} \
          bytes here"
@@ -60,7 +62,7 @@ pub enum PayloadError {
         /// Alignment that is needed, in bytes.
         align: usize,
     },
-    /// A length that no payload can have.
+    /// A length that no payload can have, or elements for a type without a trailing array.
     #[error(
         "a trailing array of {count} elements of plain type '{type_name}' is longer than the \
          address space, or the type has no trailing array"

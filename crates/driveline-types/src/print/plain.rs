@@ -34,9 +34,9 @@ impl PlainLayout {
     }
 
     /// Prints a payload: nested structs and arrays of them as they were before they were flattened.
-    /// Fixed arrays of bytes that hold zero-terminated text are shown as text. If the payload is
-    /// too short, a single number that is not complete is shown as 0, and an array without its
-    /// missing elements.
+    /// A fixed array of at least 8 bytes is shown as text if it contains text, and after the text
+    /// only zeros. If the payload is too short, a single number that is not complete is shown as 0,
+    /// and an array without its missing elements.
     ///
     /// # Errors
     /// Errors of the printer's output.
