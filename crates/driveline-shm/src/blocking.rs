@@ -28,8 +28,8 @@ pub fn a_publisher_waits() -> bool {
     WAITING.load(Relaxed) > 0
 }
 
-/// Marks a call of this thread, from [`Self::begin`] until it is dropped. After a wait in this
-/// call, [`a_publisher_waits`] stays true until the call ends.
+/// Marks a call (of a callback) on this thread, from [`Self::begin`] until it is dropped. After a
+/// wait in this call, [`a_publisher_waits`] stays true until the call ends.
 #[derive(Debug)]
 pub struct PublishingCall {
     outer: Call,

@@ -14,7 +14,7 @@ pub struct ParticipantConfig {
     /// `None`: the directory that it returns without a name. A missing directory is created with
     /// mode 0700.
     pub domain_dir: Option<PathBuf>,
-    /// Process name that tools show.
+    /// Process name that tools show; cut to 200 bytes.
     pub name: String,
 }
 
@@ -133,7 +133,8 @@ pub struct SubscriptionConfig {
     pub observer: bool,
     /// Matching with publishers of the same participant.
     pub own_process: OwnProcess,
-    /// Users whose publishers are accepted. Without effect in a directory of a single user.
+    /// Users whose publishers are accepted. Matters in a directory of several users: to that of a
+    /// single user, only this user and root have access.
     pub access: Access,
     /// Skips publishers that offer anything but exactly this, without a report on either side. For
     /// code that reads the publishers of a topic in several subscriptions, one for each kind.

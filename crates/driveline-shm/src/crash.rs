@@ -34,7 +34,7 @@ const REPORT_MS: libc::c_int = 200;
 pub struct Crash {
     /// Number of the signal.
     pub signal: i32,
-    /// Address whose access faulted, if the kernel reports it.
+    /// Address whose access faulted (SIGSEGV, SIGBUS), if the kernel reports it.
     pub address: Option<usize>,
 }
 

@@ -38,9 +38,9 @@ pub struct DeadlinesMissed {
 #[derive(Debug)]
 pub struct DeadlineMeter {
     length: Duration,
-    /// Publish time of the newest sample; 0 before the first.
+    /// Publish time of the newest sample; 0 before the first, and after the end of the count.
     last_ns: AtomicU64,
-    /// Periods missed between samples.
+    /// Periods missed before the newest sample, or before the count ended.
     closed: AtomicU64,
     /// Nothing is counted any more.
     over: AtomicBool,
@@ -191,8 +191,8 @@ struct Gaps {
     missed: u64,
     /// Number of publishers that are alive and have published since their match.
     heard: usize,
-    /// Publishers in the process of the subscription. Each check includes them in addition to those
-    /// that its caller passes.
+    /// Publishers in the process of the subscription. Each check includes them in addition to the
+    /// publishers that its caller passes.
     in_process: Vec<Arc<InProcessPublisher>>,
 }
 

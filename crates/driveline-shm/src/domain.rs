@@ -72,7 +72,7 @@ pub fn prepare_for(name: &str, group: Option<u32>) -> Result<PathBuf, OpenError>
 /// `None`: there is no such directory.
 ///
 /// # Errors
-/// [`OpenError`], also for a directory created by another user.
+/// [`OpenError`], for example if another user has created this user's directory.
 pub fn existing(name: Option<&str>) -> Result<Option<PathBuf>, OpenError> {
     let path = directory(name)?;
     Ok(Directory::open_for_looking(&path)?.map(|_| path))

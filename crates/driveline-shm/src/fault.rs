@@ -3,12 +3,12 @@
 //!
 //! `DRIVELINE_FAULT_POINT=name[:nth]` kills the process (SIGKILL: no destructor, no flush) when it
 //! passes the named point for the nth time, from 1. `DRIVELINE_FAULT_ACTION=stop` stops it
-//! (SIGSTOP) instead. Without the cargo feature `fault-points`, none of this is compiled.
-//! `DRIVELINE_FAULT_SWITCHES=name,…` switches on deviations: `distrust` (treats its own user as
-//! another one), `passrights` (a kernel without SO_PASSRIGHTS), `impatient` and `patient` (no wait,
-//! or an endless one, while memory is reserved elsewhere). `DRIVELINE_FAULT_MEMORY=DIR` replaces
-//! the machine's memory: `DIR/limit` contains the number of bytes, `DIR/used` a line for each
-//! reservation. `docs/protocols/shm.md` lists all points.
+//! (SIGSTOP) instead. `DRIVELINE_FAULT_SWITCHES=name,…` switches on deviations: `distrust` (treats
+//! its own user as another one), `passrights` (a kernel without SO_PASSRIGHTS), `impatient` and
+//! `patient` (no wait, or an endless one, while memory is reserved elsewhere).
+//! `DRIVELINE_FAULT_MEMORY=DIR` replaces the machine's memory: `DIR/limit` contains the number of
+//! bytes, `DIR/used` a line for each reservation. Without the cargo feature `fault-points`, these
+//! variables have no effect. `docs/protocols/shm.md` lists all points.
 
 /// Passes a named point. Does nothing in this build, which has no fault points.
 #[cfg(not(all(feature = "fault-points", not(loom))))]

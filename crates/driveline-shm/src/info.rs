@@ -67,7 +67,8 @@ pub struct TransportStats {
     pub not_read: u64,
     /// Samples of other hosts that did not reach this one, as their gateway reports.
     pub lost_on_the_way: u64,
-    /// Takes given up because the publisher overtook every attempt.
+    /// Times that a take got no sample from a publisher because the publisher overtook every
+    /// attempt. The take then tries the other publishers.
     pub overruns: u64,
     /// Samples dropped for their age (lifespan).
     pub expired: u64,
@@ -169,12 +170,12 @@ pub struct MatchInfo {
     pub observer: bool,
     /// Numbers of the samples that it holds now, among those written into shared memory.
     pub held: Vec<u64>,
-    /// True while it sleeps.
+    /// True while it sleeps, or is about to.
     pub sleeping: bool,
     /// Samples that the subscription missed, by its own count. `None` if the tool got no listing
     /// that contains this subscription.
     pub missed: Option<u64>,
-    /// Takes that the subscription gave up; `None` in the same case.
+    /// [Overruns](TransportStats::overruns) of the subscription; `None` in the same case.
     pub overruns: Option<u64>,
 }
 
@@ -219,7 +220,7 @@ pub struct EdgeInfo {
     pub received: u64,
     /// Samples missed.
     pub missed: u64,
-    /// Takes given up.
+    /// As [`TransportStats::overruns`], for this publisher.
     pub overruns: u64,
 }
 

@@ -332,12 +332,12 @@ pub(crate) struct Inlet {
     pub(crate) kick: Mutex<Option<Arc<KickWord>>>,
     pub(crate) release_watch: Arc<ReleaseWatch>,
     pub(crate) events: EventQueue<SubscriptionEvent>,
-    /// Reasons of publishers that do not match, by socket name; for tools.
+    /// Reasons why publishers are not matched, by socket name; for tools.
     pub(crate) refusals: Mutex<BTreeMap<String, (RefusalCode, String)>>,
     pub(crate) matched: AtomicU64,
     /// Counter of missed deadlines, if a deadline is requested.
     pub(crate) deadline: Option<DeadlineWatch>,
-    /// Sums over ended edges.
+    /// Sums over ended edges that are no longer in `edges`.
     gone: Mutex<TransportStats>,
     /// Publishers of other hosts whose edges have ended. Locked when edges are removed, when
     /// counters are read, and at the first sample of a remote publisher on an edge.

@@ -52,9 +52,9 @@ pub struct Survey {
     pub silent_others: Vec<u32>,
 }
 
-/// Queries every live participant of the domain in `domain_dir` over its socket and returns the
-/// answers that arrive within `timeout`. Stopped or slow participants are missing; [`survey`] also
-/// counts those. Blocks and allocates.
+/// Queries every live participant of the domain in `domain_dir` over its socket, at most 256 of
+/// other users, and returns the answers that arrive within `timeout`. Stopped or slow participants
+/// are missing; [`survey`] also returns those. Blocks and allocates.
 ///
 /// # Errors
 /// If the directory cannot be read, or the kernel refuses a system call.

@@ -29,9 +29,9 @@ use twox_hash::XxHash3_64;
 ///
 /// It can be moved between threads; use it from one at a time. Loaning and publishing make no
 /// system call except to wake sleeping subscriptions, take no lock and do not allocate. Only a
-/// reliable publisher waits, at most `max_blocking_ms`; after a time-out or an invalid reading
-/// position it also locks and allocates, to queue an event. Dropping it ends its matches; matched
-/// subscriptions can still read its last samples.
+/// reliable publisher waits, in the kernel and at most `max_blocking_ms`; after a time-out or an
+/// invalid reading position it also locks and allocates, to queue an event. Dropping it ends its
+/// matches; matched subscriptions can still read its last samples.
 pub struct Publisher {
     pub(crate) shared: Arc<Publication>,
     slots: Slots,

@@ -78,8 +78,8 @@ thread_local! {
     static CURRENT: RefCell<Option<VirtualClock>> = const { RefCell::new(None) };
 }
 
-/// A clock that stands still until it is advanced, for tests and replay. Clones are the same clock.
-/// Any thread.
+/// A clock that stands still until it is advanced, for tests. Clones are the same clock. Any
+/// thread.
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
     ns: Arc<AtomicU64>,

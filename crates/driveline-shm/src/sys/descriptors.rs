@@ -30,8 +30,8 @@ const ACCEPTING: usize = 2;
 /// Descriptors to dial one more publisher: connection, page, and temporarily segment and wake word.
 const DIALLING: usize = 4;
 
-/// Number of descriptors kept for first matches, and of those that are about to be opened
-/// ([`Opening`]), over all participants of this process.
+/// Number of descriptors kept for first matches, plus descriptors about to be opened ([`Opening`]),
+/// over all participants of this process.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// Held from the check of the free descriptors until the wanted ones are counted.
 static DECISION: Mutex<()> = Mutex::new(());

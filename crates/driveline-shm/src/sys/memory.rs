@@ -18,8 +18,8 @@ pub struct AvailableMemory {
     pub limit: String,
 }
 
-/// Reads MemAvailable and all memory cgroups above this process. Unreadable files do not limit.
-/// Allocates and reads files.
+/// Reads MemAvailable, the memory cgroup of this process, and all above it. Unreadable files do not
+/// limit. Allocates and reads files.
 #[must_use]
 pub fn available_memory() -> AvailableMemory {
     if let Some((bytes, total)) = crate::fault::memory() {

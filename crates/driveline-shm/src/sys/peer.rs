@@ -124,7 +124,7 @@ impl PeerUser {
     /// Reads it from a connected socket. Does not block.
     ///
     /// # Errors
-    /// If the descriptor is not a Unix socket.
+    /// If the descriptor is not a socket.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let user = user(&socket)?;
         Ok(Self { uid: user.uid(), trusted: user.is_trusted(), pid: process(&socket) })

@@ -101,9 +101,9 @@ fn publish_name(
 /// Reason why a connection could not be made.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
-    /// Its owner is dead, or it does not exist.
+    /// The owner of the socket is dead, or the socket does not exist.
     Dead,
-    /// Its owner lives but is busy: try again.
+    /// The owner lives but is busy: try again.
     Busy,
     /// This user has no permission.
     Denied,

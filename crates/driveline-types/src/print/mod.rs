@@ -82,7 +82,7 @@ pub enum SampleError {
     Length {
         /// Length of the payload in bytes.
         len: usize,
-        /// Expected content.
+        /// Mistake in the length.
         what: String,
     },
     /// Bytes that are not a protobuf message, or a message of another type.
