@@ -7,6 +7,10 @@
 //! only reads. `docs/protocols/shm.md` describes the protocol: memory orders, deaths of processes,
 //! limits.
 //!
+//! Also here, because it needs unsafe code or shared memory: reports of crashes, words for
+//! heartbeats ([`heartbeat`]), NUMA nodes, and lower bounds of the machine for benchmarks
+//! ([`floor`]).
+//!
 //! Not here: nodes, callbacks, typed payloads, delivery inside a process (crate `driveline`), other
 //! hosts.
 //!

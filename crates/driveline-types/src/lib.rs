@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Vocabulary of Driveline: ids, time, QoS, schemas, the sample header.
+//! Vocabulary of Driveline: ids, time, QoS, schemas, plain types, the sample header, services,
+//! limits. Also prints samples as text and JSON.
 //!
 //! This crate is the lowest layer: it contains no transport, no thread and no file. Most values
 //! here must be understood by two processes in the same way, so the layouts in bytes ([`header`],

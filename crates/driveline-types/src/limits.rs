@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bounds and defaults of publishers, subscriptions and callbacks. Graph files and endpoints use
-//! the same ones.
+//! Bounds and defaults of publishers, subscriptions, callbacks and executors. Graph files and
+//! endpoints use the same ones.
 //!
 //! The history depth has its bound in [`Qos::MAX_DEPTH`](crate::Qos::MAX_DEPTH).
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Zenoh support of both gateways: holds the runtime of a session, reconnects where Zenoh does not,
-//! sets options of Zenoh's sockets, and frees threads that a closing connection blocks.
+//! knows which side made a connection, sets options of Zenoh's sockets, and frees threads that a
+//! closing connection blocks.
 //!
 //! Not here: the choice of hosts to reconnect to and of the times of attempts, which each gateway
 //! makes (`neighbours.rs` of each); the data that the gateways send. Everything here needs the
