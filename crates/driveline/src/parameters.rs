@@ -120,7 +120,34 @@ impl fmt::Display for ParameterValue {
 /// Reading takes a short lock: read once at the start of a callback, not per pixel.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
-    values: Arc<RwLock<BTreeMap<String, ParameterValue>>>,
+    values: Arc<RwLock<BTreeMap<String, Parameter>>>,
+}
+
+#[derive(Debug)]
+struct Parameter {
+    default: ParameterValue,
+    value: ParameterValue,
+}
+
+/// Converts a new value to the types of the default. Entries of maps that it lacks keep their
+/// present values.
+fn adopted(
+    new: ParameterValue,
+    default: &ParameterValue,
+    present: &ParameterValue,
+) -> Option<ParameterValue> {
+    use ParameterValue::Map;
+    match (new, default, present) {
+        (Map(new), Map(default), Map(present)) if !default.is_empty() => {
+            let mut merged = present.clone();
+            for (name, value) in new {
+                let (default, present) = (default.get(&name)?, present.get(&name)?);
+                merged.insert(name, adopted(value, default, present)?);
+            }
+            Some(Map(merged))
+        }
+        (new, ..) => new.coerce(default),
+    }
 }
 
 impl Parameters {
@@ -132,10 +159,13 @@ impl Parameters {
         let mut values = self.values.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         match values.get(name) {
             None => {
-                values.insert(name.to_owned(), default);
+                let value = default.clone();
+                values.insert(name.to_owned(), Parameter { default, value });
                 Ok(())
             }
-            Some(have) if std::mem::discriminant(have) == std::mem::discriminant(&default) => {
+            Some(have)
+                if std::mem::discriminant(&have.default) == std::mem::discriminant(&default) =>
+            {
                 Ok(())
             }
             Some(_) => Err(ParameterError::Redeclared { name: name.to_owned() }),
@@ -149,8 +179,9 @@ impl Parameters {
     /// [`ParameterError::Unknown`] if it was not declared.
     pub fn get(&self, name: &str) -> Result<ParameterValue, ParameterError> {
         let values = self.values.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let within = || name.split_once('/').and_then(|(name, path)| values.get(name)?.at(path));
-        values.get(name).or_else(within).cloned().ok_or_else(|| unknown(name, values.keys()))
+        let value = |name: &str| values.get(name).map(|p| &p.value);
+        let within = || name.split_once('/').and_then(|(name, path)| value(name)?.at(path));
+        value(name).or_else(within).cloned().ok_or_else(|| unknown(name, values.keys()))
     }
 
     /// Sets a declared parameter; whole numbers are accepted for real ones.
@@ -161,9 +192,10 @@ impl Parameters {
         let mut values = self.values.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(have) = values.get_mut(name) else { return Err(unknown(name, values.keys())) };
         let given = value.type_name();
-        *have = value.coerce(have).ok_or_else(|| ParameterError::Type {
+        let Parameter { default, value: present } = have;
+        *present = adopted(value, default, present).ok_or_else(|| ParameterError::Type {
             name: name.to_owned(),
-            declared: have.type_name(),
+            declared: default.type_name(),
             given,
         })?;
         Ok(())
@@ -172,7 +204,8 @@ impl Parameters {
     /// All parameters, by name.
     #[must_use]
     pub fn list(&self) -> BTreeMap<String, ParameterValue> {
-        self.values.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        let values = self.values.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        values.iter().map(|(name, p)| (name.clone(), p.value.clone())).collect()
     }
 }
 
@@ -220,6 +253,26 @@ mod tests {
         assert_eq!(as_declared(r#"{"q":2}"#, gains), None, "a name that is not declared");
         assert_eq!(as_declared(r#"{"q":2}"#, "{}").as_deref(), Some(r#"{"q":2}"#));
         assert_eq!(as_declared("{}", "[]"), None);
+    }
+
+    #[test]
+    fn values_keep_the_types_of_the_default_after_any_value() {
+        let p = Parameters::default();
+        p.declare("gains", value("[0.5]")).unwrap();
+        p.set("gains", value("[]")).unwrap();
+        p.set("gains", value(r#"["fast"]"#)).unwrap_err();
+        p.set("gains", value("[2]")).unwrap();
+        assert_eq!(p.get("gains").unwrap(), value("[2.0]"));
+        p.declare("any", value("{}")).unwrap();
+        p.set("any", value(r#"{"a":1}"#)).unwrap();
+        p.set("any", value(r#"{"b":"x"}"#)).unwrap();
+        assert_eq!(p.get("any").unwrap(), value(r#"{"b":"x"}"#));
+        // Entries that a new value lacks keep their present value.
+        p.declare("pid", value(r#"{"gains":[0.5],"p":1.5}"#)).unwrap();
+        p.set("pid", value(r#"{"gains":[1,2]}"#)).unwrap();
+        p.set("pid", value(r#"{"p":2}"#)).unwrap();
+        assert_eq!(p.get("pid").unwrap(), value(r#"{"gains":[1.0,2.0],"p":2.0}"#));
+        p.set("pid", value(r#"{"q":2}"#)).unwrap_err();
     }
 
     #[test]
