@@ -67,6 +67,8 @@ struct Shared {
     running: AtomicUsize,
     /// A request waits.
     due: AtomicBool,
+    /// A thread makes a transition. In a reentrant group, another thread could begin the next one.
+    changing: AtomicBool,
     waiting: Mutex<Option<StateRequest>>,
     followers: Mutex<Followers>,
     kicker: OnceLock<Kicker>,
@@ -98,6 +100,7 @@ impl Lifecycle {
             active: AtomicBool::new(false),
             running: AtomicUsize::new(0),
             due: AtomicBool::new(false),
+            changing: AtomicBool::new(false),
             waiting: Mutex::default(),
             followers: Mutex::default(),
             kicker: OnceLock::new(),
@@ -167,12 +170,23 @@ impl Lifecycle {
 
     /// Returns true if a transition can be made now.
     pub(super) fn is_due(&self) -> bool {
-        self.shared.due.load(Ordering::SeqCst) && self.shared.running.load(Ordering::SeqCst) == 0
+        self.shared.due.load(Ordering::SeqCst)
+            && self.shared.running.load(Ordering::SeqCst) == 0
+            && !self.shared.changing.load(Ordering::SeqCst)
     }
 
-    /// Makes the transition that was requested last.
+    /// Makes the transition that was requested last, unless another thread makes one.
     pub(super) fn carry_out(&self, invocation: &Invocation<'_>, change: &dyn StateChange) {
         let shared = &*self.shared;
+        if shared.changing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let _changing = Changing(self);
+        // A call may have begun since `is_due`, after another thread's transition. Its end wakes a
+        // thread for this request.
+        if shared.running.load(Ordering::SeqCst) > 0 {
+            return;
+        }
         let request = {
             let mut waiting = lock(&shared.waiting);
             shared.due.store(false, Ordering::SeqCst);
@@ -224,6 +238,18 @@ impl Lifecycle {
         self.shared.runs.store(true, Ordering::SeqCst);
         drop(waiting);
         self.kick();
+    }
+}
+
+/// A transition that is being made. Its end also wakes a thread for a request that came meanwhile.
+struct Changing<'a>(&'a Lifecycle);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.shared.changing.store(false, Ordering::SeqCst);
+        if self.0.shared.due.load(Ordering::SeqCst) {
+            self.0.kick();
+        }
     }
 }
 

@@ -299,3 +299,47 @@ fn a_transition_waits_for_calls_of_a_reentrant_group() {
     assert_eq!(lock(&c.script.outcomes).len(), 2);
     assert!(begins.try_recv().is_err(), "a call began after the request");
 }
+
+/// Blocks in its activation.
+struct Slow {
+    script: Arc<Script>,
+    began: mpsc::Sender<()>,
+    released: Mutex<mpsc::Receiver<()>>,
+}
+
+impl StateChange for Slow {
+    fn change(&self, invocation: &Invocation<'_>, active: bool) -> Result<(), String> {
+        if active {
+            self.began.send(()).unwrap();
+            lock(&self.released).recv_timeout(PATIENCE).unwrap();
+        }
+        Change(self.script.clone()).change(invocation, active)
+    }
+
+    fn done(&self, outcome: StateOutcome) {
+        Change(self.script.clone()).done(outcome);
+    }
+}
+
+#[test]
+fn transitions_of_a_reentrant_group_never_overlap() {
+    let rig = rig(2);
+    let (lifecycle, script) = (Lifecycle::inactive(), Arc::<Script>::default());
+    let (began, begins) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    let slow = Slow { script: script.clone(), began, released: Mutex::new(released) };
+    let group = rig.executor.group(GroupKind::Reentrant);
+    rig.executor.add_lifecycle("component", group, &lifecycle, slow).unwrap();
+    lifecycle.request(StateRequest { active: true, number: 1 });
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| rig.executor.run_ready());
+        begins.recv_timeout(PATIENCE).unwrap();
+        lifecycle.request(StateRequest { active: false, number: 2 });
+        assert_eq!(rig.executor.run_ready(), 0, "the first transition has not ended");
+        release.send(()).unwrap();
+        assert_eq!(changing.join().unwrap(), 2);
+    });
+    assert!(!lifecycle.is_active());
+    assert_eq!(*lock(&script.calls), [true, false]);
+    assert_eq!(lock(&script.outcomes).iter().map(|o| o.request.number).collect::<Vec<_>>(), [1, 2]);
+}
