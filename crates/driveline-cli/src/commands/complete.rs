@@ -4,7 +4,7 @@
 
 use super::absent::Runs;
 use super::bench;
-use super::describer::describer;
+use super::describer::{describer, load_options};
 use crate::arguments::{Arguments, Complete, Names};
 use crate::exit;
 use clap::CommandFactory;
@@ -54,14 +54,14 @@ fn topics(domain: Option<&str>) -> BTreeSet<String> {
 
 fn modules(graph: &Path) -> BTreeSet<String> {
     let describer = describer();
-    let options = LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&describer) };
+    let options = LoadOptions { modules: Some(Vec::new()), ..load_options(&describer) };
     let graph = load(graph, &options).graph;
     graph.map(|g| g.modules.iter().map(|m| m.name.to_string()).collect()).unwrap_or_default()
 }
 
 fn parameters(graph: &Path) -> BTreeSet<String> {
     let describer = describer();
-    let Some(graph) = load(graph, &LoadOptions::new(&describer)).graph else {
+    let Some(graph) = load(graph, &load_options(&describer)).graph else {
         return BTreeSet::new();
     };
     let of = |component: &driveline_graph::ResolvedComponent| {

@@ -3,7 +3,7 @@
 
 use super::deploy_settings::{ENDS_WITHIN, images_in};
 use super::deployed;
-use super::describer::describer;
+use super::describer::{describer, load_options};
 use crate::arguments::DeployBuild;
 use crate::exit;
 use driveline_deploy::manifest::{image_part, local};
@@ -35,8 +35,7 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
         arguments.modules.iter().filter(|m| *m != COLLECTOR).cloned().collect();
     let options = LoadOptions {
         modules: Some(named).filter(|_| !arguments.modules.is_empty()),
-        registered: driveline_gateway::registered(),
-        ..LoadOptions::new(&describer)
+        ..load_options(&describer)
     };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
     screen.print_error(&diagnostics.render(screen.errors()));

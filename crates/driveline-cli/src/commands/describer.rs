@@ -2,7 +2,7 @@
 //! Descriptions of component libraries, from `driveline-host`.
 
 use driveline_graph::descriptor::ComponentClass;
-use driveline_graph::{Describe, DescribeError, Environment};
+use driveline_graph::{Describe, DescribeError, Environment, LoadOptions};
 use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,12 @@ pub(super) struct Describer(Result<HostDescriber, ProgramNotFound>);
 
 pub(super) fn describer() -> Describer {
     Describer(find_host().map(HostDescriber::new))
+}
+
+/// Returns the options with which every command loads a graph file: the sections of the gateways
+/// are known.
+pub(super) fn load_options(describe: &dyn Describe) -> LoadOptions<'_> {
+    LoadOptions { registered: driveline_gateway::registered(), ..LoadOptions::new(describe) }
 }
 
 impl Describe for Describer {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commands about graph files and libraries.
 
-use super::describer::describer;
+use super::describer::{describer, load_options};
 use crate::arguments::{Graph, Validate};
 use crate::text::count;
 use crate::{exit, picture};
@@ -25,8 +25,7 @@ pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
             &LoadOptions {
                 set: arguments.set.clone(),
                 modules: modules.clone(),
-                registered: driveline_gateway::registered(),
-                ..LoadOptions::new(&describer)
+                ..load_options(&describer)
             },
         );
         let mut loaded = loaded;
@@ -87,8 +86,7 @@ pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
         &arguments.graph,
         &LoadOptions {
             modules: Some(Vec::new()),
-            registered: driveline_gateway::registered(),
-            ..LoadOptions::new(&none)
+            ..load_options(&none)
         },
     );
     let Some(graph) = graph else {

@@ -3,7 +3,7 @@
 
 use super::deploy_build::has_gateway;
 use super::deploy_settings::ENDS_WITHIN;
-use super::describer::describer;
+use super::describer::{describer, load_options};
 use crate::arguments::{DeployManifest, WorkloadKind};
 use crate::exit;
 use driveline_deploy::manifest::{self, Manifest, ManifestOptions, Workload, kubernetes_notes};
@@ -85,8 +85,7 @@ fn manifest_of(arguments: &DeployManifest, screen: &Screen) -> Result<Option<Man
     let describer = describer();
     let options = LoadOptions {
         set: arguments.set.clone(),
-        registered: driveline_gateway::registered(),
-        ..LoadOptions::new(&describer)
+        ..load_options(&describer)
     };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
     screen.print_error(&diagnostics.render(screen.errors()));

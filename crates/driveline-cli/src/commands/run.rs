@@ -2,7 +2,7 @@
 //! `driveline run`.
 
 use super::deployed::{Deployed, Prepared};
-use super::describer::describer;
+use super::describer::{describer, load_options};
 use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::Live;
@@ -76,13 +76,12 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     // graph itself has no errors.
     let looks_into_none = arguments.no_libraries || (host.is_err() && modules.is_none());
     let looked_into = if looks_into_none { Some(Vec::new()) } else { modules.clone() };
-    let load_options = LoadOptions {
+    let options = LoadOptions {
         set: arguments.set.clone(),
         modules: looked_into,
-        registered: driveline_gateway::registered(),
-        ..LoadOptions::new(&describer)
+        ..load_options(&describer)
     };
-    let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
+    let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
     if early.as_ref().is_some_and(|(interrupt, _)| interrupt.was_asked()) {
         // The signal also ended the process that was checking a library, so findings about that
         // library are not reported.

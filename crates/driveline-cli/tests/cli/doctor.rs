@@ -34,3 +34,11 @@ fn a_graph_that_does_not_get_what_it_asks_for_fails_with_the_remedy() {
     let f = Fixture::new("driveline: 7\n");
     assert_eq!(f.run(&["doctor", "g.yaml"]).0, 3);
 }
+
+#[test]
+fn a_graph_with_sections_of_gateways_is_checked() {
+    let f = Fixture::new(&format!("{GRAPH}network: {{host: car}}\nros2: {{topics: []}}\n"));
+    let (code, out, err) = f.run(&["doctor", "g.yaml"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("limits of modules 1 MiB"), "{out}");
+}

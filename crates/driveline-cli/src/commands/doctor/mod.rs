@@ -4,11 +4,11 @@
 mod graph;
 mod machine;
 
-use super::describer::describer;
+use super::describer::{describer, load_options};
 use crate::arguments::Doctor;
 use crate::exit;
 use driveline_graph::model::{Schedule, SchedulingClass};
-use driveline_graph::{LoadOptions, Loaded, ResolvedGraph, load};
+use driveline_graph::{Loaded, ResolvedGraph, load};
 use driveline_runtime::host::{idle_state_refusal, memory_lock_refusal};
 use driveline_shm::{numa_cpus, numa_nodes};
 use driveline_terminal::screen::Screen;
@@ -109,7 +109,7 @@ pub(crate) fn doctor(arguments: &Doctor, screen: &Screen) -> u8 {
 
 fn resolved(path: &Path, screen: &Screen) -> Option<ResolvedGraph> {
     let describer = describer();
-    let Loaded { graph, diagnostics } = load(path, &LoadOptions::new(&describer));
+    let Loaded { graph, diagnostics } = load(path, &load_options(&describer));
     if screen.json && graph.is_none() {
         screen.print_json(&json!({ "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
     } else if graph.is_none() {
