@@ -42,7 +42,8 @@ pub struct Container {
     pub seccomp: Option<PathBuf>,
     /// True if its threads request real-time scheduling.
     pub real_time: bool,
-    /// True if the user of a rootless engine is the same inside and outside the container.
+    /// True if the user of rootless Podman is the same inside and outside the container. Docker has
+    /// no such option.
     pub keep_user: bool,
     /// Resource limits, such as `nofile=1024:4096` (soft and hard limit).
     pub ulimits: Vec<String>,
@@ -77,7 +78,7 @@ pub fn run_arguments(kind: EngineKind, container: &Container) -> Vec<String> {
     let log = if kind == EngineKind::Podman { "k8s-file" } else { "json-file" };
     option("log-driver", log.into());
     option("log-opt", format!("max-size={LOG_SIZE}"));
-    if c.keep_user {
+    if c.keep_user && kind == EngineKind::Podman {
         option("userns", "keep-id".into());
     }
     if c.real_time && kind == EngineKind::Podman {
@@ -219,6 +220,13 @@ mod tests {
         }
         let quota = Container { cpus: Some(Cpus::Quota(1.5)), ..container() };
         assert!(run_arguments(EngineKind::Docker, &quota).join(" ").contains(" --cpus 1.5 "));
+    }
+
+    #[test]
+    fn users_are_kept_by_podman_and_are_those_of_the_host_in_docker() {
+        let c = Container { keep_user: true, ..container() };
+        assert!(line(EngineKind::Podman, &c).contains(" --userns keep-id "));
+        assert!(!line(EngineKind::Docker, &c).contains("userns"));
     }
 
     #[test]

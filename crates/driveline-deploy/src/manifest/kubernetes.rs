@@ -152,7 +152,7 @@ fn object(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Wor
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": name,
-            "spec": { "backoffLimit": s.restart.max.unwrap_or(6), "template": template },
+            "spec": { "backoffLimit": backoff_limit(s), "template": template },
         }),
         Workload::Pod => json!({
             "apiVersion": "v1",
@@ -162,6 +162,15 @@ fn object(manifest: &Manifest, s: &Service, prepare: Option<&Service>, kind: Wor
             },
             "spec": pod,
         }),
+    }
+}
+
+/// Returns the number of new starts of a job. Kubernetes replaces failed pods up to this number,
+/// even with the `restartPolicy` `Never`.
+fn backoff_limit(s: &Service) -> u32 {
+    match s.restart.policy {
+        RestartPolicy::Never => 0,
+        RestartPolicy::OnFailure | RestartPolicy::Always => s.restart.max.unwrap_or(6),
     }
 }
 

@@ -93,6 +93,17 @@ fn kubernetes_objects_are_as_they_were() {
 }
 
 #[test]
+fn a_job_without_restarts_replaces_no_pod() {
+    let graph = GRAPH.replace("restart: { policy: always }", "restart: { policy: never }");
+    let (m, _) = manifest_of(&graph, true, &ManifestOptions::default());
+    let jobs = kubernetes(&m, Workload::Job);
+    let camera = jobs.split("\n---\n").find(|o| o.contains("kind: Job\n") && o.contains("-camera\n"));
+    let camera = camera.unwrap_or_else(|| panic!("no job of the camera in {jobs}"));
+    assert!(camera.contains("  backoffLimit: 0\n"), "{camera}");
+    assert!(camera.contains("restartPolicy: Never\n"), "{camera}");
+}
+
+#[test]
 fn kubernetes_does_not_change_dollars() {
     for (text, escaped) in
         [("$5", "$5"), ("$(x)", "$$(x)"), ("a$$", "a$$$$"), ("$$(x)", "$$$$(x)"), ("$", "$")]
