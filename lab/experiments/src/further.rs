@@ -79,7 +79,7 @@ pub(crate) fn between_arrivals(e: &ExperimentResult) -> Rows {
 
 /// Returns chains with Driveline on some edges, compared with the same chains without.
 pub(crate) fn own_edges(e: &ExperimentResult) -> Rows {
-    let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
+    let all: Vec<_> = e.measured().filter_map(|c| to_without(e, c).map(|r| (c, r))).collect();
     let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
     let heads = ranks.iter().map(|rank| format!("ratio, {}", rank.label()));
     let head: Vec<String> = ["all its own, p50", "some Driveline's, p50"]
@@ -101,6 +101,20 @@ pub(crate) fn own_edges(e: &ExperimentResult) -> Rows {
         &head.iter().map(String::as_str).collect::<Vec<_>>(),
         all.into_iter().map(row).collect(),
     )
+}
+
+/// Returns the ratio of a chain with Driveline on some of its edges to the same chain without.
+fn to_without<'a>(e: &'a ExperimentResult, case: &'a CaseResult) -> Option<&'a Ratio> {
+    // Ratios to the same case outside of containers are not meant.
+    let others = |c: &CaseResult| {
+        let edges = c.case.chain.iter().flat_map(|chain| chain.edges.values());
+        edges.filter(|edge| edge.system != c.case.system).count()
+    };
+    let (of, _) = case.headline()?;
+    case.ratios.iter().find(|r| {
+        let other = e.cases.iter().find(|other| other.case.id == r.to);
+        r.of == of && others(case) > 0 && other.is_some_and(|other| others(other) == 0)
+    })
 }
 
 /// Returns the floors of the machine and the cases that are measured twice, and how much the two

@@ -4,10 +4,10 @@
 
 mod fixture;
 
-use driveline_bench::Beside;
 use driveline_bench::deployment::{Deployment, ENGINE_CPU, ENGINE_MEMORY, ENGINE_START};
 use driveline_bench::harness::{Payload, System};
 use driveline_bench::observations::Observations;
+use driveline_bench::{Beside, Comparison};
 use driveline_lab::archive::{Archive, Case};
 use driveline_lab::{ReportArgs, report};
 use fixture::{case, experiment, link, manifest, run};
@@ -64,4 +64,31 @@ fn the_use_of_a_container_engine_is_in_every_output() {
         assert!(csv.lines().any(is_it), "{start}: {csv}");
         assert!(summary.contains(&format!("container engine: {counter}, {unit}")), "{summary}");
     }
+}
+
+#[test]
+fn a_comparison_with_the_bare_link_is_no_comparison_of_edges() {
+    let dir = tempfile::tempdir().unwrap();
+    let peer = || System::Peer { name: "zenoh".into(), variant: "tcp".into() };
+    let one = |cell, number| case(peer(), cell, number, vec![link(64, 1, Payload::Untouched)]);
+    let bare = one("bare", 0);
+    let beside = Beside { deployment: Deployment::Containers, ..Beside::default() };
+    let contained = one("a container each", 1);
+    let (metric, of) = (contained.figure, contained.figure);
+    let comparisons = vec![Comparison { metric, to: bare.id.clone(), of }];
+    let cases = vec![bare, Case { beside, comparisons, ..contained }];
+    let archive =
+        Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 2, cases)], 1)).unwrap();
+    for c in &archive.manifest.experiments[0].cases {
+        for round in 0..2 {
+            let run = run(c, round, &[20_000; 100]);
+            archive.add("X", c, &run, &Observations::default()).unwrap();
+        }
+    }
+    let directory = archive.directory();
+    let args = ReportArgs { directory: directory.into(), out: None, markdown: false, json: false };
+    let terminal = report(&args).unwrap();
+    let page = std::fs::read_to_string(directory.join("report.html")).unwrap();
+    assert!(!terminal.contains("some edges Driveline's"), "{terminal}");
+    assert!(!page.contains("With Driveline on some edges"), "a table of edges is on the page");
 }

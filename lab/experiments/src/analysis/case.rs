@@ -133,7 +133,7 @@ impl Totals {
             scheduled: sum(deliveries::MESSAGES_SCHEDULED)?,
             sent: sum(deliveries::MESSAGES_SENT)?,
             not_sent: not_sent
-                .map(|n| ("its publisher did not come to it in time".to_owned(), n))
+                .map(|n| ("its publisher was too late to send it".to_owned(), n))
                 .into_iter()
                 .collect(),
             due,
@@ -417,15 +417,6 @@ impl CaseResult {
             .filter_map(|o| o.figure.percentiles.mean)
             .collect();
         (!means.is_empty() && samples > 0.0).then(|| means.iter().sum::<f64>() / samples)
-    }
-
-    /// Returns the ratio of a chain with Driveline on some of its edges to the same chain without.
-    #[must_use]
-    pub fn to_without(&self) -> Option<&Ratio> {
-        let (of, _) = self.headline()?;
-        self.ratios
-            .iter()
-            .find(|r| !self.is_driveline() && r.to_system == self.case.system && r.of == of)
     }
 
     /// Returns the ratio of its headline to the headline of the variant whose settings it varies.

@@ -235,7 +235,7 @@ fn add_cell(
         && let [link] = cell.links.as_slice()
         && (link.pace == Pace::PingPong || link.reach == Reach::Process)
     {
-        let reason = "what is watched are processes at a rate: give a rate_hz, and reach host";
+        let reason = "only processes with a rate are watched: add a `rate_hz`, and `reach: host`";
         leave_out(e, "processor time and memory over time", reason, Some(cell));
     }
     let own = measured(cell, System::Driveline, "Driveline".into(), figure);
@@ -540,9 +540,11 @@ fn compare_with_own_edges(e: &mut Experiment) {
         e.cases.iter().filter(|c| c.chain.is_some() && c.chain == own_edges(c)).cloned().collect();
     for case in e.cases.iter_mut().filter(|c| c.chain.is_some() && c.system != System::Driveline) {
         let without = own_edges(case);
-        if let Some(other) =
-            plain.iter().find(|p| p.id != case.id && p.system == case.system && p.chain == without)
-        {
+        let same = |p: &&Case| {
+            p.id != case.id
+                && (&p.system, &p.chain, &p.beside) == (&case.system, &without, &case.beside)
+        };
+        if let Some(other) = plain.iter().find(same) {
             case.comparisons.push(Comparison {
                 metric: case.figure,
                 to: other.id.clone(),
