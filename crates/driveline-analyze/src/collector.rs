@@ -8,6 +8,8 @@ pub(crate) mod deadlines;
 mod faults;
 mod modes;
 
+pub use account::MAX_FAILURES;
+
 use crate::account::Accounts;
 use crate::facts::{InputFacts, RunFacts, StageFacts};
 use crate::faults::Faults;

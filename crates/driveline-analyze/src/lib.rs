@@ -44,7 +44,7 @@ mod summary;
 mod waits;
 
 pub use backpressure::BlockedOutput;
-pub use collector::Collector;
+pub use collector::{Collector, MAX_FAILURES};
 pub use deadlines::{DeadlineSummary, PortEnd};
 pub use escape::{escape, sentence};
 pub use facts::{Ended, InputFacts, RunFacts, StageFacts};

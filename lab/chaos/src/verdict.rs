@@ -6,6 +6,7 @@ use crate::census::Growth;
 use crate::faults::FaultKind;
 use crate::graph::GraphFacts;
 use crate::summary::{Edge, RunSummary};
+use driveline_analyze::MAX_FAILURES;
 use driveline_runtime::host::INJECTED;
 use driveline_shm::limits::MAX_ENDED;
 use serde::Serialize;
@@ -248,17 +249,27 @@ fn exceptions(
         };
         let stages = summary.stages.iter().filter(|s| module.components.contains(&s.stage));
         let failed: u64 = stages.map(|s| s.failed).sum();
+        let of_its_component = |failure: &str| {
+            module.components.iter().any(|component| {
+                let rest = failure.strip_prefix(component.as_str());
+                rest.is_some_and(|rest| rest.starts_with(':') || rest.starts_with(" at "))
+            })
+        };
+        let texts =
+            || summary.failures.iter().filter(|f| f.contains(INJECTED) && of_its_component(f));
         let mut wanted = 0;
         for fault in caused.iter_mut().filter(of_module) {
             wanted += 1;
-            fault.reported = summary.failures.iter().find(|f| f.contains(INJECTED)).cloned();
+            fault.reported = texts().next().cloned();
         }
         if failed < wanted {
             let text =
                 format!("module '{}': {wanted} exceptions, {failed} failed calls", module.name);
             reported.add(wanted - failed, text);
         }
-        if wanted > 0 && !summary.failures.iter().any(|f| f.contains(INJECTED)) {
+        // With a full list, the texts of this module may be among those that were not kept.
+        let is_full = summary.failures.len() >= MAX_FAILURES;
+        if wanted > 0 && texts().next().is_none() && !is_full {
             reported.add(1, format!("no failure of module '{}' names its cause", module.name));
         }
     }

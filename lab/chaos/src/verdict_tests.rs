@@ -222,6 +222,13 @@ fn an_exception_is_a_failed_call_with_its_cause() {
     assert_eq!(broken(run(1, &text)), []);
     assert_eq!(broken(run(0, &text)), [(Invariant::Reported, 1)]);
     assert_eq!(broken(run(1, "lane: too dark")), [(Invariant::Reported, 1)]);
+    let of_another = format!("camera: panicked: {INJECTED}");
+    assert_eq!(broken(run(1, &of_another)), [(Invariant::Reported, 1)]);
+    let mut full = run(1, &of_another);
+    if let Some(summary) = &mut full.summary {
+        summary.failures = vec![of_another; driveline_analyze::MAX_FAILURES];
+    }
+    assert_eq!(broken(full), [], "the text of this module may be among those that were not kept");
     assert_eq!(broken(run(3, &text)), [], "a component may refuse what a broken neighbour sends");
 }
 
