@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 /// Data besides the callbacks themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    /// Numbers of records of callbacks and of other records that never arrived, by module, as the
-    /// module's newest process counted them.
-    pub(crate) lost: BTreeMap<String, (u64, u64)>,
+    /// Records that never arrived, by module.
+    pub(crate) lost: BTreeMap<String, LostRecords>,
     /// Counters of each component; each set replaces the one before.
     pub(crate) counters: BTreeMap<String, CallbackCounters>,
     /// The same counters from earlier processes of restarted modules.
@@ -48,6 +47,27 @@ pub(crate) struct KeptSeries {
     pub(crate) last_end: Option<HeldEnd>,
     /// True if the module's process ended during the period.
     pub(crate) until_restart: bool,
+}
+
+/// Records of a module that never arrived: of callbacks and others. A restarted process counts from
+/// 0: `since` has the counts of the newest process, `before_restart` the sum of those before it.
+#[derive(Debug, Default)]
+pub(crate) struct LostRecords {
+    before_restart: [u64; 2],
+    since: [u64; 2],
+}
+
+impl LostRecords {
+    pub(crate) fn set(&mut self, callbacks: u64, others: u64) {
+        if callbacks < self.since[0] || others < self.since[1] {
+            self.before_restart = self.total();
+        }
+        self.since = [callbacks, others];
+    }
+
+    fn total(&self) -> [u64; 2] {
+        [0, 1].map(|kind| self.before_restart[kind].saturating_add(self.since[kind]))
+    }
 }
 
 /// Counters of one end of a service. A restarted process counts from 0: `since` has the counters of
@@ -91,10 +111,10 @@ impl Accounts {
     }
 
     pub(crate) fn lost(&self) -> u64 {
-        self.lost.values().fold(0, |sum, &(callbacks, _)| sum.saturating_add(callbacks))
+        self.lost.values().fold(0, |sum, lost| sum.saturating_add(lost.total()[0]))
     }
 
     pub(crate) fn lost_others(&self) -> u64 {
-        self.lost.values().fold(0, |sum, &(_, others)| sum.saturating_add(others))
+        self.lost.values().fold(0, |sum, lost| sum.saturating_add(lost.total()[1]))
     }
 }

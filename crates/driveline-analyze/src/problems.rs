@@ -72,8 +72,9 @@ fn cut_off(work: &CutOff) -> Problem {
         topic: work.unread.first().map(|(topic, _)| topic.clone()),
         what: format!("{} was cut off", work.component),
         why: format!(
-            "{work} when the run ended: for 30 s, no call that processes the remaining data of \
-             its source had ended; look for a call that waits or never returns"
+            "{work} when the run ended: for 30 s and the longest call of the run, no call that \
+             processes the remaining data of its source had ended; look for a call that waits or \
+             never returns"
         ),
     }
 }

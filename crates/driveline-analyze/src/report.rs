@@ -55,7 +55,8 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
          data was valid. <b>Communication</b> is the time from a publish to the start of the \
          callback it triggered, <b>computation</b> the time inside callbacks, <b>idle</b> the time \
          data waited at an input until another event triggered the component. The parts add up to \
-         the age, exactly; the p50 and p99 rows show the very sample that holds that rank.",
+         the age, exactly; the p50 and p99 rows show the sample that holds that rank, or, above \
+         100 000 samples, the mean of samples near it.",
         figures::age_split(summary),
         "No component has finished with data that descends from a sensor.",
     );
@@ -234,7 +235,8 @@ const FAULTS_TEXT: &str = "Processes that ended without being asked to. <b>Ready
 
 const MODES_TEXT: &str = "Switches between the modes of the graph. <b>Took</b>: time from the \
                           request until the components of the mode were active. <b>Changes</b>: \
-                          modes that were not entered, with the reason, then components with the \
+                          modes that were not entered, with the reason, or entered without some \
+                          components; then components with the \
                           duration of their <code>on_activate</code> or \
                           <code>on_deactivate</code>.";
 
@@ -250,7 +252,11 @@ fn mode_table(s: &Summary) -> Option<String> {
     let row = |m: &ModeSwitch| {
         let name = |mode: &Option<String>| mode.as_deref().map_or("–".into(), escape);
         let took = m.took_ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)));
-        let failed = m.failed.iter().map(|f| format!("not entered: {}", escape(f)));
+        let incomplete = m.entered.as_ref().map(|mode| format!("'{mode}': without "));
+        let failed = m.failed.iter().map(|f| {
+            let entered = incomplete.as_ref().is_some_and(|start| f.starts_with(start));
+            format!("{}entered: {}", if entered { "" } else { "not " }, escape(f))
+        });
         let changes: Vec<_> = failed.chain(m.transitions.iter().map(change)).collect();
         format!(
             "<tr><td>{} s<th>{}<th>{}<th>{}<td>{took}<td class=text>{}<td class=text>{}</tr>",
@@ -429,7 +435,7 @@ fn cells(q: &Quantiles) -> String {
         format!(
             "<td class=weak title='fewer than {} samples: rests on the {} largest'>{}*</td>",
             Rank::P99.needs,
-            (q.n / 100).max(1),
+            q.n - Rank::P99.index(q.n).unwrap_or(0),
             micro(q.p99)
         )
     } else {

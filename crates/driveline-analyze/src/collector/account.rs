@@ -9,7 +9,7 @@ use driveline_runtime::account::{Call, CallbackAccount, Record};
 use driveline_types::{MonotonicNs, SampleHeader};
 
 /// Maximum number of failures whose text is kept; all are counted.
-const MAX_FAILURES: usize = 20;
+pub const MAX_FAILURES: usize = 20;
 /// Maximum number of refused connections whose text is kept.
 const MAX_REFUSED: usize = 20;
 /// Maximum number of inputs for which it is recorded that their component held as many samples as
@@ -73,8 +73,12 @@ impl Collector {
                     series.times = series.times.saturating_add(u64::from(end.is_none()));
                 }
             }
-            Record::Fact { component, name, text } if self.accounts.facts.len() < MAX_FACTS => {
-                self.accounts.facts.insert((component.clone(), name.clone()), text.clone());
+            Record::Fact { component, name, text } => {
+                let key = (component.clone(), name.clone());
+                let facts = &mut self.accounts.facts;
+                if facts.len() < MAX_FACTS || facts.contains_key(&key) {
+                    facts.insert(key, text.clone());
+                }
             }
             Record::Input { component, input, topic, stats } => {
                 self.set_subscription(component, input, *topic, *stats);
@@ -114,7 +118,8 @@ impl Collector {
                 }
             }
             Record::Lost { callbacks, others } => {
-                self.accounts.lost.insert(module.to_owned(), (*callbacks, *others));
+                let lost = self.accounts.lost.entry(module.to_owned()).or_default();
+                lost.set(*callbacks, *others);
             }
             _ => {}
         }
@@ -236,6 +241,8 @@ mod tests {
             run.take("perception", &Record::Lost { callbacks, others: 0 });
             run.take("sensing", &Record::Lost { callbacks: 1, others: 2 });
         }
+        // A new process of the module counts from 0.
+        run.take("sensing", &Record::Lost { callbacks: 0, others: 1 });
         let stats = CallbackCounters { invocations: 9, skipped_stale: 4, ..Default::default() };
         run.take("perception", &Record::Counters { component: "lane".into(), stats });
         run.take(
@@ -288,7 +295,7 @@ mod tests {
         );
         assert!(crate::report::render(&run, &s).contains("<th rowspan=2>failed events"));
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
-        assert!(s.notes.iter().any(|n| n.starts_with("2 other records")), "{:?}", s.notes);
+        assert!(s.notes.iter().any(|n| n.starts_with("3 other records")), "{:?}", s.notes);
         assert!(
             s.notes.iter().any(|n| n.contains("other hosts have an error of at most 1.500 ms")),
             "{:?}",
@@ -336,6 +343,20 @@ mod tests {
         let s = run.summary();
         assert_eq!((s.duration_s, s.stages[0].runs), (1e-6, 1));
         assert!(s.notes.iter().any(|n| n.starts_with("2 callbacks are left out")), "{:?}", s.notes);
+    }
+
+    #[test]
+    fn known_facts_change_when_the_list_is_full() {
+        let mut run = Collector::new(RunFacts::default());
+        let mut fact = |name: String, text: &str| {
+            let record = Record::Fact { component: "lane".into(), name, text: text.into() };
+            run.take("perception", &record);
+        };
+        (0..=MAX_FACTS).for_each(|i| fact(format!("fact {i}"), "old"));
+        fact("fact 7".into(), "new");
+        let facts = run.summary().facts;
+        assert_eq!(facts.len(), MAX_FACTS);
+        assert!(facts.iter().any(|f| f.name == "fact 7" && f.text == "new"), "{facts:?}");
     }
 
     #[test]

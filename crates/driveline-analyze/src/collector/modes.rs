@@ -103,6 +103,21 @@ mod tests {
     }
 
     #[test]
+    fn a_mode_entered_without_a_component_is_not_shown_as_not_entered() {
+        let incomplete = Event::ModeEntered {
+            from: None,
+            mode: "drive".into(),
+            cause: "a command".into(),
+            after_ms: 12,
+            without: vec!["lane".into()],
+        };
+        let run = run(&[requested("drive"), incomplete]);
+        let page = crate::report::render(&run, &run.summary());
+        assert!(page.contains(">entered: ") && page.contains("without lane"), "{page}");
+        assert!(!page.contains("not entered: "), "{page}");
+    }
+
+    #[test]
     fn a_switch_has_its_cause_its_duration_and_what_failed() {
         let transition =
             Event::Transition { component: "brake".into(), active: true, took_ms: 3, error: None };
