@@ -65,6 +65,12 @@ pub enum Mutant {
     NoWithdrawListFence,
     /// A list is freed as soon as it is replaced.
     FreeListAtOnce,
+    /// The number that ends a scan is stored Relaxed.
+    RelaxedScanEnd,
+    /// The number that begins a scan is stored Relaxed.
+    RelaxedScanBegin,
+    /// The number of the scans is read Relaxed before a list is freed.
+    RelaxedReclaim,
     /// A subscriber checks for a waiting publisher without its full fence.
     NoCursorFence,
     /// A waiting publisher reads the cursors without its full fence.

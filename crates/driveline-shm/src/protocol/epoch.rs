@@ -64,7 +64,8 @@ impl<T> Scans<T> {
         // The caller's fence orders this store before the load of the pointer. Release: a thread
         // that sees this number (`reclaim`) regards the earlier scans as ended, so it must see
         // their effects.
-        self.0.scans.store(scans.wrapping_add(1), Release);
+        let order = if mutant(Mutant::RelaxedScanBegin) { Relaxed } else { Release };
+        self.0.scans.store(scans.wrapping_add(1), order);
         Scan(&self.0)
     }
 }
@@ -85,7 +86,8 @@ impl<T> Drop for Scan<'_, T> {
     fn drop(&mut self) {
         let scans = self.0.scans.load(Relaxed);
         // Release pairs with the Acquire in `reclaim`: all use of the value is over.
-        self.0.scans.store(scans.wrapping_add(1), Release);
+        let order = if mutant(Mutant::RelaxedScanEnd) { Relaxed } else { Release };
+        self.0.scans.store(scans.wrapping_add(1), order);
     }
 }
 
@@ -113,7 +115,8 @@ impl<T> Changes<T> {
     /// Frees replaced values that no scan can use. Returns true if none is left. Never waits.
     pub fn reclaim(&mut self) -> bool {
         // Acquire pairs with the Release at the end of a scan.
-        let scans = self.0.scans.load(Acquire);
+        let order = if mutant(Mutant::RelaxedReclaim) { Relaxed } else { Acquire };
+        let scans = self.0.scans.load(order);
         let mut old = self.0.old.lock().unwrap_or_else(PoisonError::into_inner);
         old.retain(|&(p, at)| {
             let running = at % 2 == 1 && at == scans;

@@ -404,6 +404,21 @@ fn replaced_lists_freed_at_once() {
     must_notice(Mutant::FreeListAtOnce, reclaim);
 }
 
+#[test]
+fn replaced_lists_with_the_end_of_a_scan_relaxed() {
+    must_notice(Mutant::RelaxedScanEnd, reclaim);
+}
+
+#[test]
+fn replaced_lists_with_the_begin_of_a_scan_relaxed() {
+    must_notice(Mutant::RelaxedScanBegin, reclaim);
+}
+
+#[test]
+fn replaced_lists_reclaimed_relaxed() {
+    must_notice(Mutant::RelaxedReclaim, reclaim);
+}
+
 /// State of the waiting side.
 struct Waiter {
     g: Arc<Memory>,
