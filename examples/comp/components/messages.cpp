@@ -46,15 +46,15 @@ VehicleClass kind_of(std::uint32_t number) {
     return number < kKinds.size() ? kKinds[number] : VehicleClass::unknown;
 }
 
-msgs::TrackState to_message(TrackState state, std::uint32_t frames_since_detection) {
+// The tracker keeps a lost target for some frames, because its filter may find it again.
+msgs::TrackState to_message(TrackState state) {
     switch (state) {
         case TrackState::tentative:
             return msgs::TRACK_STATE_TENTATIVE;
         case TrackState::tracking:
-            return frames_since_detection == 0 ? msgs::TRACK_STATE_TRACKED
-                                               : msgs::TRACK_STATE_COASTING;
+            return msgs::TRACK_STATE_TRACKED;
         case TrackState::lost:
-            return msgs::TRACK_STATE_LOST;
+            return msgs::TRACK_STATE_COASTING;
     }
     return msgs::TRACK_STATE_UNSPECIFIED;
 }
@@ -62,8 +62,8 @@ msgs::TrackState to_message(TrackState state, std::uint32_t frames_since_detecti
 TrackState state_of(msgs::TrackState state) {
     switch (state) {
         case msgs::TRACK_STATE_TRACKED:
-        case msgs::TRACK_STATE_COASTING:
             return TrackState::tracking;
+        case msgs::TRACK_STATE_COASTING:
         case msgs::TRACK_STATE_LOST:
             return TrackState::lost;
         default:
@@ -147,8 +147,9 @@ void to_message(const std::vector<Track>& tracks, msgs::Tracks2D& message) {
         auto* out = message.add_tracks();
         out->set_id(t.id);
         to_message(t.box, *out->mutable_box());
-        out->set_state(to_message(t.state, t.frames_since_detection));
+        out->set_state(to_message(t.state));
         out->set_psr(t.psr);
+        out->set_age_frames(t.age_frames);
         out->set_frames_since_detection(t.frames_since_detection);
         out->set_class_id(static_cast<std::uint32_t>(t.kind));
         out->set_class_label(std::string(to_string(t.kind)));
@@ -168,6 +169,7 @@ std::vector<Track> from_message(const msgs::Tracks2D& message) {
         track.kind = kind_of(t.class_id());
         track.confidence = t.score();
         track.psr = t.psr();
+        track.age_frames = t.age_frames();
         track.frames_since_detection = t.frames_since_detection();
         tracks.push_back(track);
     }
@@ -189,6 +191,7 @@ void to_message(const FusedScene& scene, msgs::FusedScene& message) {
         out->set_score(o.confidence);
         out->set_lane_relation(to_message(o.lane));
         if (o.distance_m) out->set_distance_m(*o.distance_m);
+        out->set_frames_since_detection(o.frames_since_detection);
     }
     if (scene.in_path) message.set_lead_object_index(static_cast<std::uint32_t>(*scene.in_path));
 }
@@ -210,6 +213,7 @@ FusedScene from_message(const msgs::FusedScene& message) {
         object.confidence = o.score();
         object.lane = position_of(o.lane_relation());
         if (o.has_distance_m()) object.distance_m = o.distance_m();
+        object.frames_since_detection = o.frames_since_detection();
         for (const VehicleClass kind : kKinds) {
             if (o.class_label() == to_string(kind)) object.kind = kind;
         }

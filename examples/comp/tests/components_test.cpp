@@ -70,6 +70,33 @@ TEST(TrackerComponent, FollowsVehiclesBetweenRareDetections) {
     }
 }
 
+TEST(Messages, ATrackKeepsItsStateAndAges) {
+    Track lost;
+    lost.state = TrackState::lost;
+    lost.age_frames = 12;
+    lost.frames_since_detection = 7;
+    Track followed = lost;
+    followed.state = TrackState::tracking;
+    msgs::Tracks2D message;
+    to_message({lost, followed}, message);
+    EXPECT_EQ(message.tracks(0).state(), msgs::TRACK_STATE_COASTING);
+    EXPECT_EQ(message.tracks(1).state(), msgs::TRACK_STATE_TRACKED)
+        << "the filter followed it, without a detection in this frame";
+    const auto tracks = from_message(message);
+    EXPECT_EQ(tracks.at(0).state, TrackState::lost);
+    EXPECT_EQ(tracks.at(1).state, TrackState::tracking);
+    EXPECT_EQ(tracks.at(0).age_frames, 12U);
+    EXPECT_EQ(tracks.at(0).frames_since_detection, 7U);
+}
+
+TEST(Messages, AnObjectKeepsTheFramesSinceItsDetection) {
+    FusedScene scene;
+    scene.objects.emplace_back().frames_since_detection = 7;
+    msgs::FusedScene message;
+    to_message(scene, message);
+    EXPECT_EQ(from_message(message).objects.at(0).frames_since_detection, 7U);
+}
+
 TEST(TrackerComponent, WithoutAPictureThereIsNoTrack) {
     auto test = ComponentTest::create("Tracker", {.trigger = kTrackerTrigger}).value();
     test.feed("detections", msgs::Detections2D()).value();

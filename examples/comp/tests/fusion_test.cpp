@@ -152,6 +152,7 @@ TEST(Fusion, ConfidenceFallsWithoutDetectionsAndWhenLost) {
     EXPECT_FLOAT_EQ(confidence(), 0.8F);
     tracks[0].frames_since_detection = 25;
     EXPECT_FLOAT_EQ(confidence(), 0.4F);
+    EXPECT_EQ(fuse(input_of(nullptr, &tracks, nullptr)).objects.at(0).frames_since_detection, 25U);
     tracks[0].state = TrackState::lost;
     EXPECT_FLOAT_EQ(confidence(), 0.2F);
 }

@@ -140,6 +140,7 @@ TEST(MosseMultiTracker, OneSetIsAppliedOnce) {
     EXPECT_EQ(tracker.tracks()[0].state, TrackState::tentative)
         << "the same set again confirms nothing";
     EXPECT_EQ(tracker.tracks()[0].frames_since_detection, 9U);
+    EXPECT_EQ(tracker.tracks()[0].age_frames, 9U);
 }
 
 // The detections are three frames late, and the target moves 5 px per frame. Without correction,

@@ -86,6 +86,7 @@ FusedScene fuse(const FusionInput& input, const FusionOptions& options) {
             object.state = track.state;
             object.box = track.box;
             object.kind = track.kind;
+            object.frames_since_detection = track.frames_since_detection;
             const float unseen =
                 std::exp2(-static_cast<float>(track.frames_since_detection) / kFramesToHalve);
             object.confidence =

@@ -40,6 +40,7 @@ struct FusedObject {
     std::optional<float> lane_offset;  // distance from the ego lane's centre in lane widths,
                                        // negative to the left: +-0.5 is on a marking
     std::optional<float> distance_m;   // along the road, to the lower edge of the box
+    std::uint32_t frames_since_detection = 0;
 };
 
 struct FusionInput {

@@ -148,6 +148,7 @@ void MosseMultiTracker::follow(const cv::Mat& grey, std::int64_t frame_time_ns) 
         Track& track = target.track;
         track.psr = static_cast<float>(result.psr);
         track.box = target.filter.box();
+        ++track.age_frames;
         ++track.frames_since_detection;
         target.lost_frames = result.held ? 0 : target.lost_frames + 1;
         if (!result.held) {
