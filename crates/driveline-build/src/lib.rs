@@ -183,7 +183,7 @@ fn implement(
     }
     // prost puts nested messages into a module with the outer message's name.
     let rust: String = outer.iter().map(|o| module_name(o) + "::").collect::<String>()
-        + &message.name().to_upper_camel_case();
+        + &identifier(message.name().to_upper_camel_case());
     let _ = writeln!(
         out,
         "impl {types}::ProtobufMessage for {rust} {{\n    const NAME: &'static str = \
@@ -196,10 +196,23 @@ fn implement(
 }
 
 fn module_name(message: &str) -> String {
-    let name = message.to_snake_case();
-    const KEYWORDS: [&str; 12] =
-        ["as", "box", "enum", "fn", "for", "impl", "match", "mod", "move", "ref", "type", "use"];
-    if KEYWORDS.contains(&name.as_str()) { format!("r#{name}") } else { name }
+    identifier(message.to_snake_case())
+}
+
+/// Returns the identifier that prost generates for a name: raw if the name is a keyword, or with an
+/// underscore if the keyword cannot be raw.
+fn identifier(name: String) -> String {
+    const KEYWORDS: &str = " abstract as async await become box break const continue do dyn else \
+                            enum false final fn for gen if impl in let loop macro match mod move \
+                            mut override priv pub ref return static struct trait true try type \
+                            typeof unsafe unsized use virtual where while yield ";
+    if ["crate", "extern", "self", "Self", "super"].contains(&name.as_str()) {
+        name + "_"
+    } else if KEYWORDS.contains(&format!(" {name} ")) {
+        format!("r#{name}")
+    } else {
+        name
+    }
 }
 
 #[cfg(test)]
@@ -233,6 +246,27 @@ mod tests {
             "prost names them as expected: {code}"
         );
         assert_eq!(code.matches("ProtobufMessage for").count(), 2);
+    }
+
+    #[test]
+    fn keywords_are_named_as_prost_names_them() {
+        let keywords = ["Loop", "Where", "Async", "Dyn", "Gen", "Super", "Self", "Crate", "Yield"];
+        let messages: String =
+            keywords.iter().map(|k| format!("message {k} {{ message Part {{}} }}")).collect();
+        let code =
+            generate(&format!("syntax = \"proto3\"; package demo.v1; {messages}")).unwrap();
+        let mut found = 0;
+        for line in code.lines() {
+            let Some((_, name)) = line.split_once("ProtobufMessage for ") else { continue };
+            let name = name.trim_end_matches(" {");
+            let wanted = match name.split_once("::") {
+                Some((module, _)) => format!("pub mod {module} {{"),
+                None => format!("pub struct {name} "),
+            };
+            assert!(code.contains(&wanted), "{wanted} is not in {code}");
+            found += 1;
+        }
+        assert_eq!(found, 2 * keywords.len());
     }
 
     #[test]
