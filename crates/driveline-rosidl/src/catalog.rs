@@ -286,15 +286,16 @@ fn read(path: &Path) -> Result<String, (String, &'static str)> {
     let file =
         std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path).map_err(failed)?;
     file.metadata().map_err(failed).and_then(regular)?;
-    let mut text = String::new();
-    let limit = MAX_TEXT_LEN as u64 + 1;
-    file.take(limit).read_to_string(&mut text).map_err(|e| match e.kind() {
-        std::io::ErrorKind::InvalidData => {
-            (format!("cannot be read: {e}"), "it must be a text in UTF-8")
+    let mut bytes = Vec::new();
+    file.take(MAX_TEXT_LEN as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        // The end may be in the middle of a character; the text is refused for its length.
+        Err(e) if e.as_bytes().len() > MAX_TEXT_LEN => {
+            Ok(String::from_utf8_lossy(e.as_bytes()).into_owned())
         }
-        _ => failed(e),
-    })?;
-    Ok(text)
+        Err(e) => Err((format!("cannot be read: {e}"), "it must be a text in UTF-8")),
+    }
 }
 
 #[cfg(test)]
@@ -417,5 +418,9 @@ mod tests {
             let told = c.add_file(&msg.join(file)).unwrap_err().to_string();
             assert!(told.contains(": cannot be read: ") && told.contains(says), "{told}");
         }
+        // The last character that is read is cut.
+        std::fs::write(msg.join("L.msg"), format!("##{}", "é".repeat(MAX_TEXT_LEN))).unwrap();
+        let told = c.add_file(&msg.join("L.msg")).unwrap_err().to_string();
+        assert!(told.contains("at most") && !told.contains("UTF-8"), "{told}");
     }
 }

@@ -64,7 +64,7 @@ fn in_range(p: Primitive, value: i128) -> Result<i128, String> {
     match p.range() {
         Some((least, greatest)) if (least..=greatest).contains(&value) => Ok(value),
         Some((least, greatest)) => Err(format!("{value} is not between {least} and {greatest}")),
-        None => Err(format!("{value} is an integer, its type is none")),
+        None => Err(format!("{value} is an integer, but its type is not an integer type")),
     }
 }
 

@@ -69,7 +69,7 @@ pub fn parse_srv(name: &TypeName, file: &str, text: &str) -> Result<Service, Def
     if let Some(second) = separators.next() {
         return Err(DefinitionError::new(
             Place { file, line: line_number(second) },
-            "a second line ---",
+            "a second separator line ---",
             "a service has two parts; one with three is an action, which is not read here",
         ));
     }
@@ -351,13 +351,13 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
             }
             if let Some(meant) = meant(text) {
                 return Err(mistake(
-                    format!("the type '{}' is none", shown(text)),
+                    format!("'{}' is not a valid type", shown(text)),
                     format!("did you mean {meant}?"),
                 ));
             }
             if let [package, "msg", name] = text.split('/').collect::<Vec<_>>()[..] {
                 return Err(mistake(
-                    format!("the type '{}' is none", shown(text)),
+                    format!("'{}' is not a valid type", shown(text)),
                     format!(
                         "write {}/{}, without msg: ROS 2 refuses three parts",
                         shown(package),
@@ -372,7 +372,7 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
             };
             Element::Nested(name.map_err(|e| {
                 mistake(
-                    format!("the type '{}' is none: {}", shown(text), e.reason),
+                    format!("'{}' is not a valid type: {}", shown(text), e.reason),
                     "write a primitive type, Name, or package/Name",
                 )
             })?)
@@ -464,9 +464,9 @@ mod tests {
     fn mistakes_are_reported_with_file_line_and_remedy() {
         for (text, line, says) in [
             ("int32 a\nint32 a\n", 2, "'a' is defined twice"),
-            ("\nfloat x\n", 2, "the type 'float' is none; did you mean `float32` or `float64`?"),
-            ("unit32 x\n", 1, "the type 'unit32' is none; did you mean `uint32`?"),
-            ("int12 x\n", 1, "the type 'int12' is none: a name begins with a capital letter"),
+            ("\nfloat x\n", 2, "'float' is not a valid type; did you mean `float32` or `float64`?"),
+            ("unit32 x\n", 1, "'unit32' is not a valid type; did you mean `uint32`?"),
+            ("int12 x\n", 1, "'int12' is not a valid type: a name begins with a capital letter"),
             ("int32 Speed\n", 1, "'Speed' is no name of a field"),
             ("int32\n", 1, "'int32' has no name"),
             ("---\n", 1, "belongs into services"),
@@ -487,9 +487,9 @@ mod tests {
             (
                 "std_msgs/msg/Header h\n",
                 1,
-                "the type 'std_msgs/msg/Header' is none; write std_msgs/Header",
+                "'std_msgs/msg/Header' is not a valid type; write std_msgs/Header",
             ),
-            ("int32 a\r# x\u{85}int12 b\n", 3, "the type 'int12' is none"),
+            ("int32 a\r# x\u{85}int12 b\n", 3, "'int12' is not a valid type"),
         ] {
             let e = read(text).unwrap_err();
             let told = e.to_string();

@@ -45,7 +45,7 @@ impl AfarState {
                 u8::try_from(more - ENDED)
                     .ok()
                     .and_then(Uncounted::of_code)
-                    .unwrap_or(Uncounted::NotAnnounced),
+                    .unwrap_or(Uncounted::Other),
             )),
         }
     }
@@ -92,5 +92,20 @@ impl AfarCount {
             missing: word >> STATE_BITS,
             state,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_of_a_later_release_is_another_reason() {
+        for state in [AfarState::There, AfarState::Ended, AfarState::Unknown(Uncounted::GaveWay)] {
+            assert_eq!(AfarState::of_code(state.code()), Some(state));
+        }
+        for code in [ENDED + 100, ENDED + 255, ENDED + 256, u16::MAX] {
+            assert_eq!(AfarState::of_code(code), Some(AfarState::Unknown(Uncounted::Other)));
+        }
     }
 }

@@ -295,9 +295,10 @@ impl Gaps {
             let at = latest.max(self.last.unwrap_or(0));
             if let Some(last) = self.last {
                 let elapsed = periods(length, last, at);
-                // Each unseen sample met the deadline of at most one period. The periods that an
-                // earlier check has counted had no sample, and stay missed, except those after the
-                // newest sample.
+                // Each unseen sample met the deadline of at most one period. Periods that an
+                // earlier check has counted stay missed up to the newest sample. Those after it
+                // are not missed: this sample was published before that check, which did not see
+                // it yet.
                 self.closed += elapsed.saturating_sub(new - 1).max(self.open.min(elapsed));
             }
             (self.last, self.open) = (Some(at), 0);

@@ -165,7 +165,7 @@ pub enum LoanError {
         max_payload: usize,
     },
     /// As many loans exist as were declared.
-    #[error("all {loans} loans are out: publish or drop one first, or raise loans")]
+    #[error("all {loans} loans are in use: publish or drop one first, or raise loans")]
     TooManyLoans {
         /// Declared number.
         loans: u32,
@@ -232,6 +232,9 @@ pub enum WaitSetError {
     /// The handle was created before a `fork`, and this is the child.
     #[error("{}", limits::FORKED)]
     Forked,
+    /// The kernel refuses the page of memory by which a wait set recognises a forked child.
+    #[error("cannot create a wait set: {0}")]
+    Page(std::io::Error),
 }
 
 /// The domain could not be listed.

@@ -67,8 +67,8 @@ pub(crate) struct PubMatch {
     woken: AtomicU64,
     /// True if publishing waits for it.
     pub(crate) reliable: AtomicBool,
-    /// Last plausible reading position: at first its first sequence − 1; `NOT_BEGUN` until the
-    /// match is complete.
+    /// Last plausible reading position: `NOT_BEGUN` until the match is complete, then its first
+    /// sequence − 1. Only publishes that wait for the match (`reliable`) advance it.
     pub(crate) believed: AtomicU64,
     /// Set after a wait for it has timed out, until it has read everything. Used by the publishing
     /// thread.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waits of a publisher for reliable subscriptions, each for a limited time. A publisher waits
-//! nowhere else.
+//! Waits of a publisher for reliable subscriptions, each for a limited time. A publish
+//! waits nowhere else.
 
 use crate::event::PublisherEvent;
 use crate::protocol::cursor;

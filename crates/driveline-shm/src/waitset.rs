@@ -97,8 +97,8 @@ impl WaitSet {
     /// An empty wait set.
     ///
     /// # Errors
-    /// If `FutexWaitv` is asked for and this kernel does not have it. [`WaitSetError::Forked`] also
-    /// if the kernel refuses a page of memory.
+    /// [`WaitSetError::NoFutexWaitv`] if `FutexWaitv` is asked for and this kernel does not have
+    /// it; [`WaitSetError::Page`] if the kernel refuses a page of memory.
     pub fn new(backend: WaitBackend) -> Result<Self, WaitSetError> {
         let backend = match (backend, futex::have_waitv()) {
             (WaitBackend::Threads, _) | (WaitBackend::Auto, false) => WaitBackend::Threads,
@@ -109,7 +109,7 @@ impl WaitSet {
             entries: Vec::new(),
             kick: Arc::new(KickWord::default()),
             backend,
-            birthplace: Birthplace::here().map_err(|_| WaitSetError::Forked)?,
+            birthplace: Birthplace::here().map_err(WaitSetError::Page)?,
             expected: Vec::new(),
             list: WaitList::with_room_for(MAX_WORDS),
             wait_threads: None,
@@ -206,8 +206,8 @@ impl WaitSet {
                 if self.any_unread() {
                     return Wake::Data;
                 }
-                // The clock is read rarely, because that costs more than a check for data. It is
-                // first read after some rounds: a sample in flight arrives within these.
+                // While it spins, the clock is read only every [`ROUNDS_PER_CLOCK`] rounds, because
+                // that costs more than a check for data.
                 round = round.wrapping_add(1);
                 let spins = for_ever || spin_until.is_some();
                 let look_at_clock = round.is_multiple_of(ROUNDS_PER_CLOCK) || !spins;

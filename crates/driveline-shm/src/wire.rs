@@ -20,6 +20,8 @@ use thiserror::Error;
 const MAGIC: u32 = u32::from_le_bytes(*b"DRVL");
 const FRAME_LEN: usize = 12;
 const MAX_TEXT_LEN: usize = 8 * 1024;
+/// Maximum length of the name and of the encoding of a schema, in bytes.
+const MAX_SCHEMA_TEXT: usize = 1024;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq)]
@@ -204,15 +206,17 @@ fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
 }
 
 fn check_schema(s: &Schema) -> Result<(), WireError> {
-    if s.definition.len() > Schema::MAX_DEFINITION_LEN
-        || s.name.len() > 1024
-        || s.encoding.len() > 1024
-    {
-        return Err(WireError::Body(format!(
-            "a schema definition of {} bytes is longer than {}",
-            s.definition.len(),
-            Schema::MAX_DEFINITION_LEN
-        )));
+    for (what, text, limit) in [
+        ("definition", &s.definition, Schema::MAX_DEFINITION_LEN),
+        ("name", &s.name, MAX_SCHEMA_TEXT),
+        ("encoding", &s.encoding, MAX_SCHEMA_TEXT),
+    ] {
+        if text.len() > limit {
+            return Err(WireError::Body(format!(
+                "a schema's {what} of {} bytes is longer than {limit}",
+                text.len()
+            )));
+        }
     }
     Ok(())
 }
@@ -224,7 +228,7 @@ impl Hello {
         m.refuse = m.refuse.map(|r| Refuse::new(r.code, r.text));
         if m.oldest_version == 0 || m.oldest_version > m.newest_version {
             return Err(WireError::Body(format!(
-                "versions from {} to {} are none",
+                "versions {} to {} are no valid range",
                 m.oldest_version, m.newest_version
             )));
         }
@@ -265,7 +269,7 @@ impl Accept {
         }
         if m.qos.depth == 0 || m.qos.depth >= m.layout.ring_len {
             return Err(WireError::Body(format!(
-                "depth {} does not go with a ring of {}",
+                "depth {} is impossible with a ring of {} entries",
                 m.qos.depth, m.layout.ring_len
             )));
         }

@@ -93,6 +93,13 @@ fn numbers_out_of_range_are_refused() {
         refused(Message::Hello(Box::new(Hello { schema: Some(long), ..hello() })))
             .contains("definition")
     );
+    let long = || "a".repeat(MAX_SCHEMA_TEXT + 1);
+    for (what, schema) in
+        [("name", Schema::bytes(long(), "b", "")), ("encoding", Schema::bytes("a", long(), ""))]
+    {
+        let text = refused(Message::Hello(Box::new(Hello { schema: Some(schema), ..hello() })));
+        assert!(text.contains(&format!("a schema's {what} of 1025 bytes")), "{text}");
+    }
 }
 
 #[test]
@@ -180,7 +187,7 @@ fn the_ends_agree_on_the_newest_version_that_both_speak() {
         let e =
             Message::decode(&Message::Hello(Box::new(speaking(oldest, newest))).encode().unwrap())
                 .unwrap_err();
-        assert!(e.to_string().contains("are none"), "{e}");
+        assert!(e.to_string().contains("no valid range"), "{e}");
     }
     let e = Message::decode(
         &Message::Accept(Box::new(Accept { version: 7, ..accept() })).encode().unwrap(),

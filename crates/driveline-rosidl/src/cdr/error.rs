@@ -10,7 +10,8 @@ use thiserror::Error;
 pub enum Fault {
     /// Fewer bytes than an encapsulation.
     #[error(
-        "{len} bytes, of which 4 should say the encoding; the sample was cut off, or is not CDR"
+        "{len} bytes, too few for the 4 that state the encoding; the sample was cut off, or is \
+         not CDR"
     )]
     NoHeader {
         /// Number of bytes.
@@ -80,12 +81,12 @@ pub enum Fault {
     Terminator,
     /// A unit of a wstring above 16 bits.
     #[error(
-        "a unit of a wstring with the value {0}, which is no UTF-16; the sender must send \
+        "a unit of a wstring with the value {0}, which does not fit 16 bits; the sender must send \
          surrogates"
     )]
     WideUnit(u32),
     /// More bytes than the type has.
-    #[error("{0} bytes behind the sample; the sender has another definition of the type")]
+    #[error("{0} bytes after the end of the sample; the sender has another definition of the type")]
     Trailing(usize),
     /// More values than a reader may create from one sample.
     #[error("more than {0} values in one sample; read it with a greater limit if that is right")]

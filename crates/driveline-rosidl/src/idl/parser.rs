@@ -409,7 +409,7 @@ impl<'a> Parser<'a> {
                 let text = parts.join("/");
                 let name = text.parse().map_err(|e: crate::TypeNameError| {
                     self.error(
-                        format!("the type '{}' is none: {}", shown(&parts.join("::")), e.reason),
+                        format!("'{}' is not a valid type: {}", shown(&parts.join("::")), e.reason),
                         "write package::msg::Name",
                     )
                 })?;

@@ -82,6 +82,6 @@ pub(super) fn write(text: &[u8]) {
     let mut fds = [PollFd::from_borrowed_fd(err.as_fd(), PollFlags::OUT)];
     if poll(&mut fds, Some(&PIPE_WAIT)) == Ok(1) && fds[0].revents().contains(PollFlags::OUT) {
         // A writable pipe accepts up to 4096 bytes (PIPE_BUF) without blocking.
-        let _ = rustix::io::write(err.as_fd(), text);
+        let _ = rustix::io::write(err.as_fd(), &text[..text.len().min(4096)]);
     }
 }

@@ -141,7 +141,7 @@ impl Control {
             Ok(socket) => {
                 let user = socket.user();
                 let text = format!(
-                    "topic '{}': a publisher of {user} is not believed; {} here",
+                    "topic '{}': this subscription does not accept publishers of {user}; {} here",
                     state.inlet.topic,
                     user.remedy()
                 );
@@ -387,7 +387,7 @@ impl Control {
             Err((code, text)) => Refuse::new(code, format!("topic '{topic}': {text}")),
             Ok(_) => Refuse::new(
                 RefusalCode::Protocol,
-                format!("topic '{topic}': the publisher's answer is no answer"),
+                format!("topic '{topic}': the publisher answered with neither ACCEPT nor REFUSE"),
             ),
         };
         self.refused(id, &name, &refusal, pause);
@@ -517,7 +517,10 @@ fn open(
     let Ok(fds) = <[Foreign; 2]>::try_from(fds) else {
         return Err(Refuse::new(
             RefusalCode::Protocol,
-            format!("topic '{topic}': ACCEPT comes with segment and wake word"),
+            format!(
+                "topic '{topic}': ACCEPT does not have its two descriptors, of segment and wake \
+                 word"
+            ),
         ));
     };
     Edge::open(accept, fds, page, socket, inlet).map_err(|e| {

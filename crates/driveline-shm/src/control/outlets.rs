@@ -226,7 +226,7 @@ impl Control {
             }
             Ok(_) => Err(Refuse::new(
                 RefusalCode::Protocol,
-                format!("topic '{}': a match begins with HELLO", outlet.publication.topic),
+                format!("topic '{}': the first message is not HELLO", outlet.publication.topic),
             )),
             Err((code, text)) => {
                 Err(Refuse::new(code, format!("topic '{}': {text}", outlet.publication.topic)))
@@ -400,7 +400,7 @@ impl Outlet {
         if hello.topic != p.topic {
             return no(
                 RefusalCode::Protocol,
-                format!("topic '{topic}' was asked for '{}'", hello.topic),
+                format!("the request is for topic '{}'; this publisher has '{topic}'", hello.topic),
             );
         }
         let version = match hello.common_version() {
@@ -436,7 +436,7 @@ impl Outlet {
         let Ok([mut sent]) = <[Foreign; 1]>::try_from(fds) else {
             return no(
                 RefusalCode::Protocol,
-                format!("topic '{topic}': HELLO comes with exactly one page"),
+                format!("topic '{topic}': HELLO does not have exactly one descriptor, of its page"),
             );
         };
         let page = match memfd::open(&mut sent, PAGE_LEN) {

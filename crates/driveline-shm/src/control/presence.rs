@@ -24,8 +24,8 @@ impl Control {
                 Ok(()) => {
                     let text = format!(
                         "the domain directory {path} was removed while this process ran; \
-                         everything is announced anew, but keep whatever removes it away \
-                         (systemd's RemoveIPC, a clean-up of /dev/shm)"
+                         all endpoints were announced again; exclude the directory from \
+                         clean-ups (systemd's RemoveIPC, a clean-up of /dev/shm)"
                     );
                     self.lost = false;
                     self.notify_all_ends(&text);

@@ -77,7 +77,7 @@ impl Slots {
         }
     }
 
-    /// Continues after `sequence`, as if so many samples had been published.
+    /// Sets the sequence number alone, for tests of a single publish after `sequence`.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn go_on_after(&mut self, sequence: u64) {
         self.sequence = sequence;

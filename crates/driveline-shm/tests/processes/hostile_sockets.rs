@@ -549,9 +549,9 @@ fn wrong_pages_are_refused_by_name() {
     let good = Area::new(PAGE);
     let several = [good.fd.as_fd(); 2];
     let (_, answer) = say_hello(s.d.path(), &body, &several);
-    assert!(String::from_utf8_lossy(&answer.unwrap().0).contains("exactly one page"));
+    assert!(String::from_utf8_lossy(&answer.unwrap().0).contains("exactly one descriptor"));
     let (_, answer) = say_hello(s.d.path(), &body, &[]);
-    assert!(String::from_utf8_lossy(&answer.unwrap().0).contains("exactly one page"));
+    assert!(String::from_utf8_lossy(&answer.unwrap().0).contains("exactly one descriptor"));
     let (_, answer) = say_hello(s.d.path(), &body, &[good.fd.as_fd(); 200]);
     assert!(answer.is_none_or(|(bytes, _)| kind(&bytes) == REFUSE));
     // A valid page is accepted.
@@ -602,7 +602,7 @@ fn wrong_segments_and_wrong_answers_are_refused_by_name() {
         assert!(text.contains("memory is not acceptable"), "{what}: {text}");
     }
     let text = answer_with(&mut r, &listener, &accept, &[segment.fd.as_fd()]);
-    assert!(text.contains("ACCEPT comes with segment and wake word"), "{text}");
+    assert!(text.contains("ACCEPT does not have its two descriptors"), "{text}");
     let blank = Area::new(LAYOUT.len());
 
     let text = answer_with(&mut r, &listener, &accept, &[blank.fd.as_fd(), wake.fd.as_fd()]);

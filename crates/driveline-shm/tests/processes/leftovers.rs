@@ -348,7 +348,7 @@ fn a_removed_directory_is_joined_anew() {
         remove(&path);
         for (peer, end) in [(&mut w, "p"), (&mut r, "s")] {
             let text = peer.until(&format!("events {end}"), |t| t.contains("was removed"));
-            assert!(text.contains("announced anew") && text.contains("RemoveIPC"), "{text}");
+            assert!(text.contains("announced again") && text.contains("RemoveIPC"), "{text}");
         }
         let mut late = d.peer_at(&path, "late");
         late.ask("subscription s");
@@ -405,7 +405,7 @@ fn a_removed_directory_of_several_users_is_awaited() {
     let text = w.until("events p", |t| t.contains("was removed"));
     assert!(text.contains("made for several users, so make it again with its mode"), "{text}");
     make();
-    w.until("events p", |t| t.contains("announced anew"));
+    w.until("events p", |t| t.contains("announced again"));
     let mut r = d.peer_at(&path, "reader");
     r.ask("subscription s");
     r.ask("await s 1");

@@ -126,7 +126,7 @@ fn users_without_a_name_in_a_namespace_are_not_taken_for_each_other() {
     outside.ask("subscription open topic=open access=0");
     outside.ask("await open 1");
     let text = inside.until("events s", |t| t.contains("Refused"));
-    assert!(text.contains("code: Access") && text.contains("not believed"), "{text}");
+    assert!(text.contains("code: Access") && text.contains("does not accept publishers"), "{text}");
 }
 
 #[test]

@@ -543,10 +543,8 @@ impl Modes {
         let mut failure = None;
         for i in 0..self.components.len() {
             let suspended = is_suspended(self.components[i].module);
-            let again = now
-                + self.mode_to_send().map_or(Duration::ZERO, |(mode, _)| {
-                    self.rules[mode].enter_within.max(CHECK_AGAIN)
-                });
+            let within = self.mode_to_send().map(|(mode, _)| self.rules[mode].enter_within);
+            let again = now + within.unwrap_or_default().max(CHECK_AGAIN);
             let pending = &mut self.components[i].pending;
             let Some(p) = pending.as_mut().filter(|p| now >= p.until) else { continue };
             let (active, awaited) = (p.active, !p.late);

@@ -336,7 +336,7 @@ impl<'a> ModeControl<'a> {
             Refusal::Latched => {
                 format!(
                     "mode '{current}' is latched: only a command (`driveline mode`), or a reaction \
-                     to one of its fallbacks, leaves it"
+                     that leads to one of its fallbacks, leaves it"
                 )
             }
             Refusal::Dwell(left) => {
