@@ -37,7 +37,7 @@ OF_THE_MACHINE = ("the hypervisor took",)
 OWN = ("driveline", "futex", "spin", "memcpy")
 # Chains whose works need more than `make test` installs.
 OPTIONAL_WORKS = ("S7",)
-WORK_MISSING = re.compile(r"the work \S+ is not there: ")
+WORK_MISSING = re.compile(r"the work \S+ does not exist: ")
 # Beginnings of answers of an experiment without figures.
 NO_ANSWER = (
     "Nothing can be measured here",

@@ -414,7 +414,8 @@ def run_round(steps, number, said, record):
                 names = " and ".join(s.name for s in beside)
                 say_to(
                     pass_through,
-                    f"\n    {names}: run beside the next steps; the output follows when they end",
+                    f"\n    {names}: run at the same time as the next steps; the output follows "
+                    "when they end",
                 )
                 running = list(zip(beside, start_beside(beside)))
             continue

@@ -78,16 +78,16 @@ pub struct dl_port_event {
     /// `sizeof(dl_port_event)` of the library that made it; a later one may have more fields at its
     /// end.
     pub size: usize,
-    /// Name of the port; empty if events of several ports were lost.
+    /// Name of the port; empty if events were lost, of one or of several ports.
     pub port: *const c_char,
-    /// 1 if the port is an output, 0 if it is an input.
+    /// 1 if the port is an output, 0 if it is an input or `port` is empty.
     pub is_output: u32,
     /// Kind of the event, a `dl_event_kind`; a later library may have more of them.
     pub kind: u32,
     /// A text for people.
     pub text: *const c_char,
     /// For a missed deadline: periods without a sample since the previous such event. For a
-    /// reliable time-out: such publishes since the previous such event. Else 0.
+    /// reliable time-out: waits for a slow subscription since the previous such event. Else 0.
     pub missed: u64,
     /// The same since the endpoint was created. Else 0.
     pub total: u64,

@@ -15,8 +15,8 @@ pub struct dl_node {
     pub(crate) node: Node,
 }
 
-/// Joins a domain. Until an endpoint with host reach is created, the process touches nothing
-/// outside itself except the domain's directory, which it creates if missing.
+/// Joins a domain. Until an endpoint with host or network reach is created, the process touches
+/// nothing outside itself except the domain's directory, which it creates if missing.
 ///
 /// `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`,
 /// or else the user's domain named by `DRIVELINE_DOMAIN`, or else the user's default domain.

@@ -16,7 +16,8 @@ pub enum dl_event_kind {
     DL_EVENT_MATCHED = 1,
     /// A matched peer ended or died.
     DL_EVENT_UNMATCHED = 2,
-    /// A peer on the same topic cannot be matched; the text says why and what to do.
+    /// A peer on the same topic cannot be matched, or no peer can find this endpoint, for example
+    /// because the domain directory was removed. The text has the reason and the remedy.
     DL_EVENT_REFUSED = 3,
     /// No sample came, or was published, for longer than the deadline.
     DL_EVENT_DEADLINE_MISSED = 4,
@@ -51,7 +52,7 @@ pub struct dl_event {
     /// Length of the whole text without the NUL, in bytes, also if it was cut.
     pub text_len: usize,
     /// For a missed deadline: periods without a sample since the previous such event. For a
-    /// reliable time-out: such publishes since the previous such event. Else 0.
+    /// reliable time-out: waits for a slow subscription since the previous such event. Else 0.
     pub missed: u64,
     /// The same since the endpoint was created. Else 0.
     pub total: u64,

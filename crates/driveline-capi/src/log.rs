@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::sync::OnceLock;
 use tracing_subscriber::EnvFilter;
 
-/// Severity of a line.
+/// Severity of a line of the log.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum dl_log_level {

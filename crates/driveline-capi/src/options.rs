@@ -43,18 +43,18 @@ pub enum dl_durability {
 pub enum dl_liveliness {
     /// By its process being alive. The default.
     DL_LIVELINESS_AUTOMATIC = 0,
-    /// By publishing, or asserting it, at least once per lease.
+    /// By publishing, or by asserting its liveliness, at least once per lease.
     DL_LIVELINESS_MANUAL_BY_TOPIC = 1,
 }
 
-/// Users that may subscribe at host reach.
+/// Users at the other end that are accepted at host reach.
 #[repr(C)]
 pub enum dl_access {
-    /// The publisher's own user. The default.
+    /// The user of this process. The default.
     DL_ACCESS_OWN_USER = 0,
     /// Every process that can reach the domain directory.
     DL_ACCESS_ANYONE = 1,
-    /// The publisher's own user and the listed users.
+    /// The user of this process and the listed users.
     DL_ACCESS_USERS = 2,
 }
 
@@ -73,7 +73,7 @@ pub struct dl_qos {
     pub durability: u32,
     /// Longest interval between samples, in milliseconds; 0: none.
     pub deadline_ms: u32,
-    /// Age from which a sample is no longer delivered, in milliseconds; 0: none.
+    /// Greatest age of a sample that is delivered, in milliseconds; 0: no limit.
     pub lifespan_ms: u32,
     /// A `dl_liveliness`.
     pub liveliness: u32,
@@ -131,7 +131,8 @@ pub struct dl_subscription_options {
     pub users: *const u32,
     /// Number of `users`.
     pub user_count: usize,
-    /// Quality of service; `depth` bounds how many unread samples wait.
+    /// Quality of service. `depth` limits the unread samples that wait: of all publishers that pass
+    /// pointers together, and of each publisher in shared memory.
     pub qos: dl_qos,
 }
 

@@ -98,7 +98,7 @@ impl dl_parameter_value {
                     (_, other) => {
                         let what = other.type_name();
                         return Err(Failure::argument(format_args!(
-                            "value.text is JSON of {what}, which value.kind {} is not",
+                            "value.text is JSON of {what}, but value.kind is {} (4: list, 5: map)",
                             self.kind
                         )));
                     }

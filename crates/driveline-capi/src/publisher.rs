@@ -268,8 +268,9 @@ pub unsafe extern "C" fn dl_loan_drop(loan: *mut *mut dl_loan) {
 }
 
 /// Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or
-/// receives the sample's number. Blocks only if the topic is reliable, at most `max_blocking_ms`.
-/// In a component's callback the sample inherits the origins of what the callback consumed.
+/// receives the sample's number. Waits for readers only if the topic is reliable, at most
+/// `max_blocking_ms`; also waits while another thread publishes with this publisher. In a
+/// component's callback the sample inherits the origins of what the callback consumed.
 ///
 /// # Safety
 /// `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
@@ -337,8 +338,8 @@ pub struct dl_publisher_stats {
     pub size: usize,
     /// Samples published.
     pub published: u64,
-    /// Samples that newer ones replaced before they were read, over all subscriptions inside this
-    /// process.
+    /// Samples that newer ones replaced before they were read, over all subscriptions to which this
+    /// publisher passes pointers.
     pub overwritten: u64,
     /// Values that were serialised for readers outside.
     pub serialised: u64,

@@ -85,7 +85,8 @@ impl Held {
     }
 }
 
-/// Metadata of a sample. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
+/// Metadata of a sample. Times are `CLOCK_MONOTONIC` of this host, in nanoseconds; the gateway
+/// converts those of other hosts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_sample_header {
@@ -239,7 +240,8 @@ pub unsafe extern "C" fn dl_sample_payload(
 }
 
 /// The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL, and the
-/// payload has the bytes. Borrowed: valid until the handle is dropped; not to be changed.
+/// payload has the bytes if it is a message (objects have none). Borrowed: valid until the handle
+/// is dropped; not to be changed.
 ///
 /// # Safety
 /// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid

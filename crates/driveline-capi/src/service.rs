@@ -431,8 +431,8 @@ pub unsafe extern "C" fn dl_responder_send(
     })
 }
 
-/// Answers with a value (protobuf and object). `*responder` (moved) becomes NULL, and `object` is
-/// moved, whatever the result, unless `vtable` is not valid.
+/// Answers with a value (protobuf and object). `*responder` (moved) becomes NULL, whatever the
+/// result. `object` is moved unless `vtable` is not valid.
 ///
 /// # Safety
 /// `responder` is NULL or points to NULL or to an owned handle; `object` is a value that `vtable`

@@ -17,13 +17,13 @@ pub enum dl_status {
     DL_ERROR_ARGUMENT = 1,
     /// The domain could not be joined.
     DL_ERROR_OPEN = 2,
-    /// The name of a node or topic breaks the rules.
+    /// The name of a node, topic or service breaks the rules.
     DL_ERROR_NAME = 3,
-    /// A publisher or subscription could not be created.
+    /// A publisher, subscription, client or service could not be created.
     DL_ERROR_ENDPOINT = 4,
-    /// A payload is longer than the publisher was created for.
+    /// A payload is longer than its publisher, client or service was created for.
     DL_ERROR_TOO_LONG = 5,
-    /// All loans are out, or samples that readers hold occupy all buffers.
+    /// All loans are in use, or samples that readers hold occupy all buffers.
     DL_ERROR_LOANS_OUT = 6,
     /// The subscription holds as many samples as permitted.
     DL_ERROR_HELD_LIMIT = 7,
@@ -37,7 +37,7 @@ pub enum dl_status {
     DL_ERROR_DECODE = 11,
     /// The kernel refused a resource for waiting.
     DL_ERROR_WAIT = 12,
-    /// There is no such parameter, or it has another type.
+    /// There is no such parameter, it has another type, or the value was refused.
     DL_ERROR_PARAMETER = 13,
     /// A schema is malformed.
     DL_ERROR_SCHEMA = 14,

@@ -280,7 +280,7 @@ pub struct dl_subscription_stats {
     pub refused: u64,
     /// Samples of other hosts that did not reach this one.
     pub lost_on_the_way: u64,
-    /// Samples that can be read now.
+    /// Samples that are unread now. Expired ones are included until a read comes to them.
     pub not_read: u64,
     /// Number of publishers of other hosts whose samples after the newest one that arrived are not
     /// known, and are not in the sum.

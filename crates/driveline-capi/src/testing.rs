@@ -66,7 +66,8 @@ pub extern "C" fn dl_now_ns() -> u64 {
     MonotonicNs::now().0
 }
 
-/// Brings a component up for a test: it is constructed, and its `init` has returned. `library`: the
+/// Brings a component up for a test: it is constructed, and its `init` and
+/// `on_activate` have returned. `library`: the
 /// classes of this program, as `driveline_component_entry` returns them; or NULL, and `path` is
 /// that of a component library. `class_name`: NULL if there is one class only. `settings`: the
 /// component's settings as in a graph, in YAML, such as `{parameters: {low: 40}, trigger: {kind:

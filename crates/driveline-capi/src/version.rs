@@ -10,7 +10,7 @@ const VERSION: &CStr =
     };
 
 /// Version of the ABI between component libraries and their host. A library built for another one
-/// is refused by name.
+/// is refused; the error names the library.
 pub const DL_COMPONENT_ABI: u32 = 1;
 
 /// Version of the library, such as "0.1.0". Static.

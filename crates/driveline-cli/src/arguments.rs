@@ -29,7 +29,8 @@ Exit codes:
        - calls of components failed
        - a component held so many samples that it received no others
        - a reliable input missed samples
-       - two components of a topic were never connected
+       - two components of a topic were never connected, or not again after
+         a restart
        - a component that samples trigger was never called
        - a module was suspended (SIGSTOP) at the end
        - work that remained at the end was cut off
@@ -512,7 +513,7 @@ pub(crate) struct Health {
 /// State to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitFor {
-    /// All modules of the run are ready
+    /// All modules and gateways of the run are ready, and none is suspended
     Ready,
 }
 

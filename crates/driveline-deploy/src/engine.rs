@@ -78,7 +78,7 @@ pub enum EngineError {
         text: String,
     },
     /// The engine's answer cannot be parsed.
-    #[error("`{command}` says what is not understood: {source}")]
+    #[error("the output of `{command}` cannot be parsed: {source}")]
     Answer {
         /// The command.
         command: String,
@@ -130,8 +130,8 @@ struct InspectedConfig {
 }
 
 impl Engine {
-    /// Returns the engine of this name, or the first one that works: Podman, then Docker. Runs its
-    /// program once and blocks until it has answered.
+    /// Returns the engine of this name, or the first one that works: Podman, then Docker. Runs the
+    /// program of each engine that it tries, and waits for its answer, at most 60 s.
     ///
     /// # Errors
     /// [`EngineError`].

@@ -494,7 +494,7 @@ fn an_address_and_an_interface_that_this_host_does_not_have_yet_are_no_mistakes(
         let text = gateway.take_notices();
         let [line] = text.as_slice() else { panic!("{text:?}") };
         assert!(
-            line.starts_with("not in the network, which is tried again each second: ")
+            line.starts_with("not in the network; trying again each second: ")
                 && !line.contains(".rs"),
             "{line}"
         );

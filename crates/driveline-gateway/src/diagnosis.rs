@@ -10,7 +10,7 @@ const ABOUT_TLS: &str = " Over TLS: has the `authority` of each signed the `cert
      other, are both certificates valid now, and does the listener's have the \
 address or name that stands in `connect` (`openssl x509 -in FILE -noout -text`, `Subject \
      Alternative Name`)? `DRIVELINE_GATEWAY_LOG=zenoh_link_tls=debug,zenoh_transport=debug` \
-has the gateways say more";
+makes the gateways log more";
 
 /// If another host departed less than this time before the end of this one, both count as ended
 /// together, and the departure is not reported. This host notices within 2 s that a host sends
@@ -27,7 +27,7 @@ impl Report {
         let NetworkReport { connects, listens, peers, routers, kept_out, .. } = &self.network;
         if let Some(why) = kept_out {
             return format!(
-                "this host is not in the network, which is tried again each second: {why}"
+                "this host is not in the network; the gateway tries again each second: {why}"
             );
         }
         let is_tls = |endpoints: &[String]| endpoints.iter().any(|e| e.starts_with("tls/"));

@@ -306,7 +306,7 @@ pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(S
     let is_of_one_link = inside.parse::<Ipv6Addr>().is_ok_and(|a| a.is_unicast_link_local());
     if is_of_one_link && !settings(endpoint).any(|(key, _)| ["iface", "bind"].contains(&key)) {
         return Some((
-            format!("`{endpoint}` is of one link only"),
+            format!("`{endpoint}` is a link-local address"),
             format!("name the interface: `{endpoint}#iface=eth0`"),
         ));
     }

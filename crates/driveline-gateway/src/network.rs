@@ -47,8 +47,8 @@ const MAX_ENDPOINTS: usize = 64;
 /// Number of bytes at the beginning of a Zenoh file that are searched for TLS.
 const MAX_ZENOH_FILE_LEN: u64 = 1 << 20;
 
-/// Network configuration of this host. Without endpoints and interface the gateway listens on the
-/// loopback device only.
+/// Network configuration of this host. Without endpoints, interface and `zenoh` file, the gateway
+/// listens on the loopback device only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
@@ -61,7 +61,8 @@ pub struct NetworkSpec {
     /// Endpoints to listen on, such as `tcp/192.168.1.10:7450`, `tls/192.168.1.10:7450`,
     /// `unixsock-stream//run/car/gateway`.
     pub listen: Vec<String>,
-    /// Endpoints of other gateways or routers to connect to; tried until they are there.
+    /// Endpoints of other gateways or routers to connect to; tried again until they
+    /// answer.
     pub connect: Vec<String>,
     /// Bandwidth of the slowest link to another host, in Mbit/s. The kernel and Zenoh buffer about
     /// 5 ms of it (at least 80 KiB), which a small sample waits for behind a large one. A value
@@ -74,8 +75,8 @@ pub struct NetworkSpec {
     pub insecure: bool,
     /// Certificates of `tls/` endpoints. Both ends show theirs.
     pub tls: Option<TlsSpec>,
-    /// Zenoh's own configuration file, taken as it is, instead of all the above but `host` and
-    /// `insecure`. Relative to this file.
+    /// Zenoh's own configuration file. It replaces all keys above except `host` and `insecure`.
+    /// Relative to this file.
     pub zenoh: Option<PathBuf>,
 }
 

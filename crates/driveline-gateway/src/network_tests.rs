@@ -136,7 +136,7 @@ fn each_mistake_is_reported_with_its_key_and_a_remedy() {
         (
             r#"{"connect": ["tcp/[fe80::1]:7450"]}"#,
             "connect",
-            "is of one link only (name the interface: `tcp/[fe80::1]:7450#iface=eth0`)",
+            "is a link-local address (name the interface: `tcp/[fe80::1]:7450#iface=eth0`)",
         ),
         (
             r#"{"connect": ["tcp/10.77.0.300:7450"]}"#,

@@ -304,7 +304,7 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
     shown.extend(
         limit
             .withheld(now)
-            .map(|lines| format!("{lines} more lines were not shown, since there were too many")),
+            .map(|lines| format!("{lines} lines were not shown, because there were too many")),
     );
     shown
 }
@@ -402,7 +402,7 @@ mod tests {
             "{lines:?}"
         );
         let later = at_most(vec!["e".into()], &mut limit, start + Duration::from_secs(60));
-        assert_eq!(later, ["e", "2 more lines were not shown, since there were too many"]);
+        assert_eq!(later, ["e", "2 lines were not shown, because there were too many"]);
     }
 
     #[test]

@@ -375,7 +375,8 @@ pub struct RouteFigures {
     pub sent_again: u64,
     /// Samples in flight now.
     pub in_flight: u64,
-    /// Samples published on the other host.
+    /// Samples published on the other host, and samples of which the other host no longer knows the
+    /// outcome.
     pub delivered: u64,
     /// Dropped: a newer sample was taken instead.
     pub superseded: u64,
@@ -386,7 +387,8 @@ pub struct RouteFigures {
     /// Dropped: no acknowledgement came in time.
     pub unacknowledged: u64,
     /// Dropped by the other host, which counts them by its own reasons; or dropped here, because
-    /// the other host had no remote publisher for them for too long.
+    /// the other host had no remote publisher for them, and the route did not wait for it or waited
+    /// for too long.
     pub refused: u64,
     /// Dropped: Zenoh did not accept them.
     pub not_sent: u64,

@@ -53,8 +53,8 @@ pub struct Ros2Spec {
     /// Network interface, such as `eth0`, on which ROS 2 nodes on DDS are. Default: the loopback
     /// device, so nodes of this host.
     pub interface: Option<String>,
-    /// Nodes on rmw_zenoh take part if this is there; `zenoh: {}` if everything is where rmw_zenoh
-    /// has it. What rules carry in both directions passes between them and nodes on DDS, too.
+    /// If present, nodes on rmw_zenoh take part; `zenoh: {}` uses rmw_zenoh's default addresses.
+    /// Topics of rules with `direction: both` also pass between them and nodes on DDS.
     pub zenoh: Option<Ros2ZenohSpec>,
     /// Release of the ROS 2 nodes.
     pub release: Release,
@@ -96,7 +96,7 @@ pub struct Ros2ZenohSpec {
     /// rmw_zenoh expects on this host, `tcp/localhost:7447`.
     pub connect: Vec<String>,
     /// Endpoints on which nodes can connect to the gateway. Default: a free port of the loopback
-    /// device, `tcp/localhost:0`, as nodes of rmw_zenoh have it.
+    /// device, `tcp/localhost:0`, as rmw_zenoh does by default.
     pub listen: Vec<String>,
     /// Permits a listener on all addresses: every program that reaches this host on any network can
     /// then publish, and there is no TLS here.
@@ -193,7 +193,7 @@ pub enum SourceTime {
     Arrival,
 }
 
-/// QoS of the gateway's ends in ROS 2, where it is not taken from the other end.
+/// QoS that replaces the other end's in the gateway's publishers and subscriptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleQos {
@@ -201,7 +201,7 @@ pub struct RuleQos {
     pub reliability: Option<Reliability>,
     /// Durability.
     pub durability: Option<Durability>,
-    /// Samples that are kept for those who are slow or come late.
+    /// Number of samples kept for slow and late subscriptions.
     #[schemars(range(min = 1, max = Qos::MAX_DEPTH))]
     pub depth: Option<u32>,
     /// Longest interval between samples, in milliseconds.

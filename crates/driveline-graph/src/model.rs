@@ -145,7 +145,8 @@ pub enum Access {
 pub struct ModuleSpec {
     /// Environment variables of the process, in addition to the launcher's own.
     pub environment: IndexMap<String, String>,
-    /// Executors. There is always one called `main`, with one thread unless given here.
+    /// Executors. `main` need not be declared: it has one thread, and exists if a component uses
+    /// it.
     pub executors: IndexMap<String, ExecutorSpec>,
     /// Components, started in this order and shut down in reverse.
     pub components: IndexMap<String, ComponentSpec>,
@@ -176,7 +177,8 @@ pub struct ModuleSpec {
     /// Files and directories of the host in the container, read-only: `source`, `source:target`, or
     /// either with `:rw`. Relative sources are relative to this file.
     pub mounts: Vec<String>,
-    /// Time from which on a call that has not ended hangs, in milliseconds. Default: 3000.
+    /// Time after which a call that has not ended hangs, in milliseconds. Default: 3000 if
+    /// `on_hang` is given; without both, calls are not checked.
     pub hang_ms: Option<Milliseconds>,
     /// Reaction when a call hangs. Default: `event`.
     pub on_hang: Option<Reaction>,
@@ -251,7 +253,8 @@ pub struct ComponentSpec {
     /// Trigger of the callback. Default: a sample on any input.
     #[serde(default)]
     pub trigger: Option<TriggerSpec>,
-    /// Longest time of one call of the callback or of a timer, in milliseconds. Default: no limit.
+    /// Longest time of one call of the component, in milliseconds: of its callback, of a timer, of
+    /// `on_event`, or a change of its state. Default: no limit.
     #[serde(default)]
     pub budget_ms: Option<Milliseconds>,
     /// Reaction when a call takes longer than `budget_ms`. Default: as the module says.
@@ -288,8 +291,9 @@ pub struct InputDetail {
     /// The topic.
     #[schemars(extend("format" = "name"))]
     pub topic: String,
-    /// Samples that the component may hold at once: one more than it keeps. The default is the
-    /// number that its trigger needs, plus one for each callback that may run at once.
+    /// Samples of this input that the component may hold at once, those of running calls included.
+    /// The default is the number that its trigger needs, plus one for each callback that may run
+    /// at once.
     #[serde(default)]
     #[schemars(range(min = 1, max = MAX_HELD))]
     pub max_held: Option<u32>,
@@ -435,7 +439,7 @@ pub struct QosChange {
     /// Longest interval between samples, in milliseconds.
     #[schemars(range(min = 1))]
     pub deadline_ms: Option<u32>,
-    /// Age from which a sample is no longer delivered, in milliseconds.
+    /// Greatest age of a sample that is delivered, in milliseconds.
     #[schemars(range(min = 1))]
     pub lifespan_ms: Option<u32>,
     /// Way in which a publisher shows that it is alive.

@@ -290,8 +290,8 @@ impl Check<'_> {
             self.error(&["entry", key, topic], Part::Key, text, help);
             return None;
         }
-        // Only for rates: after the mode was left, its last sample satisfies a condition on the age
-        // for a while.
+        // A condition on an age is not refused: shortly after the mode was left, the topic's last
+        // sample is still young enough.
         if whole && key == "rates" && self.is_silent_before(topic, modules) {
             let text = format!(
                 "`{topic}` has no samples before the mode is entered: all components that publish \

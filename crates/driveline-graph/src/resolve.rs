@@ -325,7 +325,7 @@ impl<'a> Resolver<'a> {
         } else if self.options.registered.sections().iter().any(|s| s.process() == name) {
             let place = self.files.place(document, &["modules", name], Part::Key);
             self.error(
-                format!("a run calls a process of its own `{name}`"),
+                format!("`{name}` is the name of a gateway's process in each run"),
                 place,
                 Some("give the module another name".into()),
             );

@@ -252,7 +252,7 @@ fn pass(
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => {
                     return Err(e).context(
-                        "the TAP device gives no frames any more, as one that has been removed",
+                        "cannot read frames from the TAP device; it may have been removed",
                     );
                 }
             }

@@ -26,7 +26,8 @@ pub enum Reliability {
     #[default]
     BestEffort,
     /// The publisher waits, at most `max_blocking_ms`, until every reliable subscription has read
-    /// the sample that would be overwritten; then it overwrites and counts.
+    /// the sample that would be overwritten; then it overwrites the sample and counts a
+    /// time-out.
     Reliable,
 }
 
@@ -47,10 +48,10 @@ pub enum Reliability {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Only what is published after the match.
+    /// Only samples published after the match.
     #[default]
     Volatile,
-    /// Also the last `depth` samples before it.
+    /// Also the last `depth` samples published before the match.
     TransientLocal,
 }
 
@@ -74,7 +75,7 @@ pub enum Liveliness {
     /// By its process being alive.
     #[default]
     Automatic,
-    /// By publishing, or asserting it, at least once per lease.
+    /// By publishing, or by asserting its liveliness, at least once per lease.
     ManualByTopic,
 }
 
@@ -98,7 +99,7 @@ pub struct Qos {
     /// Longest interval between samples, in milliseconds.
     #[schemars(range(min = 1))]
     pub deadline_ms: Option<u32>,
-    /// Age from which a sample is no longer delivered, in milliseconds.
+    /// Greatest age of a sample that is delivered, in milliseconds.
     #[schemars(range(min = 1))]
     pub lifespan_ms: Option<u32>,
     /// See [`Liveliness`].
@@ -107,8 +108,8 @@ pub struct Qos {
     #[schemars(range(min = 1))]
     pub lease_ms: Option<u32>,
     /// Publisher: put an XXH3-64 of the payload into each header. Subscription: match only
-    /// publishers that do, and verify it. Inside a process a pointer is passed: there the rule of
-    /// matching is the same, and no checksum is computed.
+    /// publishers that do so, and verify the checksum. Inside a process a
+    /// pointer is passed: there the rule of matching is the same, and no checksum is computed.
     pub checksum: bool,
     /// Publisher: its strength as owner of the topic, among several. Subscription: deliver the
     /// strongest publisher's samples alone, whatever the value. In graphs it is the key `strength`

@@ -59,7 +59,8 @@ impl FromStr for ServiceName {
         let refuse = |reason| Err(NameError { name: s.to_owned(), reason });
         if s.len() > MAX_SERVICE_NAME_LEN {
             return refuse(
-                "a service's name has at most 165 bytes, because its topics have longer ones",
+                "a service's name has at most 165 bytes, because the names of its topics are \
+                 longer",
             );
         }
         if is_reserved(s) {

@@ -136,7 +136,7 @@ pub enum LoanError {
     },
     /// All permitted loans are out.
     #[error(
-        "topic '{topic}': all {limit} loans are out; publish or drop one first, or raise `loans`"
+        "topic '{topic}': all {limit} loans are in use; publish or drop one first, or raise `loans`"
     )]
     AllOut {
         /// The topic.

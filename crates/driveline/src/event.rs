@@ -53,9 +53,10 @@ pub enum EndpointEvent {
     ReliableTimeout {
         /// Text with the topic, the time, the reader and the remedy.
         text: String,
-        /// Such publishes since the previous such event.
+        /// Such waits since the previous such event. A publish has one for each slow subscription.
         timeouts: u64,
-        /// Such publishes since the publisher was created.
+        /// Time-outs since the publisher was created: at host reach publishes, however many
+        /// subscriptions were slow; at process reach waits.
         total: u64,
     },
     /// A reliable subscription is served best effort from now on.

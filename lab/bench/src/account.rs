@@ -42,7 +42,7 @@ pub(crate) fn account(job: &Job, ends: &[End], since_ns: u64) -> Result<Account>
         );
         if end.mismatches.is_empty() && end.mismatched > 0 {
             a.invalid.push(format!(
-                "payload mismatch at subscriber {}: {} payloads, of which it says no more",
+                "payload mismatch at subscriber {}: {} payloads, without descriptions",
                 end.index, end.mismatched
             ));
         }

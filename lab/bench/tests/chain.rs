@@ -295,7 +295,7 @@ fn what_cannot_run_says_why() {
     let said = |job: &ChainJob| format!("{:#}", run(job).unwrap_err());
     let mut job = relay("driveline", "driveline");
     job.stages[1].work = "no_such_work".into();
-    assert!(said(&job).contains("no_such_work.so is not there"), "{}", said(&job));
+    assert!(said(&job).contains("no_such_work.so does not exist"), "{}", said(&job));
     let mut job = relay("driveline", "driveline");
     job.stages[1].parameters.insert("brun_us".into(), json!(1));
     assert!(

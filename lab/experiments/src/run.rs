@@ -466,7 +466,7 @@ fn make_runs(mut archive: Archive, program: &Program, interrupted: &AtomicBool) 
     let found = peers::discover(peers::directory().as_deref())?;
     let selection = plan::selection(&archive.manifest.experiments, &found)?;
     if let Some((what, reason)) = selection.unavailable.first() {
-        bail!("{what} took part so far and is not there any more: {reason}");
+        bail!("{what} took part until now and is no longer installed: {reason}");
     }
     for d in &archive.manifest.peers {
         let now = selection

@@ -82,7 +82,7 @@ pub(crate) fn run(
     let deadline = Instant::now() + longest;
     let text = loop {
         match receiver.recv_timeout(LOOK) {
-            Ok(text) => break text.context("what the workload says cannot be read")?,
+            Ok(text) => break text.context("the output of the workload cannot be read")?,
             Err(_) if runner.interrupted.load(Relaxed) => bail!("interrupted"),
             Err(_) if Instant::now() > deadline => {
                 bail!("the workload '{}' did not end within {longest:?}", workload.name)

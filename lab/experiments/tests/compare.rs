@@ -137,7 +137,7 @@ fn rounds_that_are_too_short_are_called_that_and_not_unlike() {
         pair_of(&dir.path().join(name), (5, samples), 2.0, 0.0, samples as u64);
     }
     let text = printed(dir.path());
-    let why = "Nothing is said of 8 of 24 figures: rounds have fewer than the 300 samples of a \
+    let why = "No verdict on 8 of 24 figures: rounds have fewer than the 300 samples of a \
          p99, and not equally many. Measure both longer, or with `messages:` in place of \
          `seconds:`.";
     assert!(text.contains(why), "{text}");
@@ -152,10 +152,10 @@ fn the_remedy_for_inconclusive_rows_is_printed_once_in_their_place() {
     }
     let text = printed(dir.path());
     let rendered = "\
-Nothing is said of 16 of 24 figures: there are fewer than 5 rounds. Measure both with --rounds 5 \
+No verdict on 16 of 24 figures: there are fewer than 5 rounds. Measure both with --rounds 5 \
          or more.
-Nothing is said of 8 of 24 figures: n is too small. Measure both longer.
-With --json they are there, too.
+No verdict on 8 of 24 figures: n is too small. Measure both longer.
+With --json, these rows are printed, too.
 ";
     assert!(
         text.ends_with(rendered) && !text.contains("B ÷ A") && !text.contains("Holm"),

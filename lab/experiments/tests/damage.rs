@@ -85,8 +85,8 @@ fn numbers_that_no_run_has_are_refused_with_file_case_round_and_remedy() {
             "`wake_calls_per_publish` cannot be 1",
         ),
         (vec![("/accounts", json!([]))], "it has accounts of 0 links, and the case has 1"),
-        (vec![("/seconds", json!(-0.5))], "-0.5 s is not how long a run takes"),
-        (vec![("/disturbance/stolen", json!(1e308))], "no share of the machine that was stolen"),
+        (vec![("/seconds", json!(-0.5))], "-0.5 s is not a possible duration of a run"),
+        (vec![("/disturbance/stolen", json!(1e308))], "not a valid share of the machine (stolen)"),
         (vec![("/round", json!(0))], "it is the account of round 0"),
         (vec![("/seconds", json!("long"))], "invalid type"),
     ] {

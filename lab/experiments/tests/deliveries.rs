@@ -143,7 +143,7 @@ fn tables_and_pages_have_it_where_they_have_links() {
     );
     assert!(
         page.contains("of all deliveries that were due")
-            && page.contains("its publisher did not come to it")
+            && page.contains("its publisher was too late")
     );
     // The workload is in the same column as the link with which it is compared.
     assert!(

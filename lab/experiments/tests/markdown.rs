@@ -200,8 +200,8 @@ fn subscribers_are_distinguished() {
     // One subscriber needs no row.
     assert!(table.lines().all(|l| !l.starts_with("| 1→1 ")), "{text}");
     let answer = "\
-Medians of the first and of the last of 4 subscribers, and for how many samples the subscriber \
-         that is most often the last is it:
+Medians of the first and of the last of 4 subscribers, and the share of samples for which the \
+         subscriber that is most often the last was the last:
   Driveline 20.0 µs and 26.0 µs (100 %)
   fastdds/shm 20.0 µs and 26.0 µs (100 %)
   zenoh/shm 20.0 µs and 26.0 µs, 3 of them served

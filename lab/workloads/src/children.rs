@@ -184,7 +184,7 @@ impl<'a> Children<'a> {
             Some(said) => member.waiting.push_back(said),
             None => {
                 let status = end_of(&mut member.child)
-                    .with_context(|| format!("cannot find out how {} ended", member.name))?;
+                    .with_context(|| format!("cannot determine how {} ended", member.name))?;
                 if !status.success() {
                     bail!("{} ended too early ({status})", member.name);
                 }
@@ -212,7 +212,7 @@ impl<'a> Children<'a> {
                     return Ok(());
                 }
                 Some(_) => {}
-                None => bail!("{} did not come to its end within {within:?}", self.name(index)),
+                None => bail!("{} did not end within {within:?}", self.name(index)),
             }
         }
     }

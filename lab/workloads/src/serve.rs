@@ -87,7 +87,7 @@ fn give_up_after(longest: Duration) -> Result<()> {
         std::thread::sleep(longest);
         let _ = answer(
             &WorkloadEvent::Failed {
-                error: format!("the run did not come to its end within {longest:?}"),
+                error: format!("the run did not end within {longest:?}"),
             },
             ExitCode::FAILURE,
         );

@@ -316,7 +316,7 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     }
     if let Some(why) = &n.kept_out {
         screen.print(&format!(
-            "this host is not in the network, which is tried again each second: {}\n",
+            "this host is not in the network; the gateway tries again each second: {}\n",
             cut(why, REASON)
         ));
     }

@@ -17,7 +17,7 @@ impl Transports {
     /// Returns the transport of a profile, or an error if the gateway does not have it.
     pub(super) fn get(&self, profile: Profile) -> Result<&dyn Transport, String> {
         let found = self.iter().find(|transport| transport.profile() == profile);
-        found.ok_or_else(|| format!("it takes no part in {profile}"))
+        found.ok_or_else(|| format!("this gateway does not use {profile}"))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &dyn Transport> {

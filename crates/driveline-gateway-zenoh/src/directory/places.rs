@@ -199,7 +199,7 @@ impl<I> Directory<I> {
             return Err(format!(
                 "there are too many: {MAX_PUBLISHERS_OF_TOPIC} of a topic and {MAX_PUBLISHERS} in \
                  all can be received; \
-                 have fewer publishers of other hosts, or receive fewer topics here"
+                 use fewer publishers on other hosts, or receive fewer topics here"
             ));
         };
         if let Some(mut p) = self.publishers.remove(&id) {

@@ -122,7 +122,7 @@ impl Certificates {
             Error::InvalidCertificate(
                 CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose,
             ) => format!(
-                "the certificate {certificate} is not for both ends of a connection, and other \
+                "the certificate {certificate} does not permit use by a client, and other \
                  hosts refuse it where this one connects: have it signed with \
                  `extendedKeyUsage=serverAuth,clientAuth`"
             ),

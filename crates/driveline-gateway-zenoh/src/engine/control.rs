@@ -137,7 +137,7 @@ impl Control {
             logged.clear();
         }
         if logged.insert(why.clone()) {
-            self.log(format!("not in the network, which is tried again each second: {why}"));
+            self.log(format!("not in the network; trying again each second: {why}"));
         }
         let now = MonotonicNs::now();
         let spec = &config.network;

@@ -79,7 +79,7 @@ pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
                 "the network interface {name} has other addresses now ({}, before: {}), which \
                  Zenoh does not see in a running program: no others are found there. `driveline \
                  run` starts \
-                 its gateways again by itself; one that was started by hand has to be",
+                 its gateways again by itself; restart a gateway that was started by hand",
                 list(&now),
                 list(&before)
             )

@@ -63,11 +63,11 @@ impl LeftOut {
     pub fn what(&self) -> String {
         match self.types.as_slice() {
             [only] => format!("the message type {only} is left out"),
-            [first, ..] => format!(
-                "{} message types of {}, such as {first}, are left out",
-                self.types.len(),
-                first.package()
-            ),
+            [first, others @ ..] => {
+                let one_package = others.iter().all(|t| t.package() == first.package());
+                let of = if one_package { format!(" of {}", first.package()) } else { String::new() };
+                format!("{} message types{of}, such as {first}, are left out", self.types.len())
+            }
             [] => String::new(),
         }
     }
@@ -351,7 +351,7 @@ impl Definitions {
         let named: Vec<_> =
             self.directories.iter().take(MOST_NAMED).map(|d| self.shown(d)).collect();
         match self.directories.len() {
-            0 => "no directory stands there yet".to_owned(),
+            0 => "`types` is empty".to_owned(),
             n if n > MOST_NAMED => {
                 format!("looked for in {} and {} more", named.join(", "), n - MOST_NAMED)
             }
@@ -536,6 +536,13 @@ mod tests {
         assert_eq!(
             left.what(),
             "2 message types of nav_msgs, such as nav_msgs/msg/Goals, are left out"
+        );
+        let mut mixed = left.clone();
+        mixed.types[1] = "map_msgs/msg/Area".parse().unwrap();
+        assert_eq!(
+            mixed.what(),
+            "2 message types, such as nav_msgs/msg/Goals, are left out",
+            "they are of two packages"
         );
         assert_eq!(
             (left.directory, left.error.place.line),

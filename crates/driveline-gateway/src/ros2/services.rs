@@ -28,8 +28,8 @@ const LONGEST_PAYLOAD: u64 = 1 << 30;
 pub struct ServiceRule {
     /// Full name in ROS 2, such as `/map/tile`; here it is called `map/tile`.
     pub service: String,
-    /// Type in ROS 2, such as `nav_msgs/srv/GetMap`; the directory of its package is to be named
-    /// under `types`.
+    /// Type in ROS 2, such as `nav_msgs/srv/GetMap`; the directory of its package must be
+    /// listed under `types`.
     #[serde(rename = "type")]
     pub ros_type: String,
     /// Side of the server.
@@ -54,7 +54,7 @@ pub struct ServiceRule {
     pub across: bool,
 }
 
-/// On which side the server of a service is; its clients are on the other one.
+/// Side of a service's server. Its clients are on the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ServedBy {

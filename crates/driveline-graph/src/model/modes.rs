@@ -19,7 +19,8 @@ pub struct ModeSpec {
     /// components' modules.
     pub entry: EntrySpec,
     /// Time to enter the mode, from the request until its components are active, in milliseconds.
-    /// Default: 1000.
+    /// With `order: deactivate_first`, the condition, the deactivations and the activations each
+    /// have this time. Default: 1000.
     pub enter_within_ms: Option<Milliseconds>,
     /// Modes to try, in this order, if this one cannot be entered. After the last one the run goes
     /// back to the mode before.

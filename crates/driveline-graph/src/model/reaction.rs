@@ -54,7 +54,7 @@ pub struct LimitsSpec {
     pub memory: Option<ByteSize>,
     /// Maximum number of samples that one input of the module may hold. `validate` refuses an input
     /// with a greater `max_held`. An input that gets no samples because its component holds as many
-    /// as permitted exceeds the limit.
+    /// as permitted has reached the limit.
     #[schemars(range(min = 1, max = 4096))]
     pub max_held: Option<u32>,
     /// Threads, those of the runtime included.

@@ -57,7 +57,7 @@ pub enum OnExhausted {
     Stop,
     /// The other modules go on, also if the graph does not run yet.
     ContinueWithout,
-    /// The other modules go on, in this mode.
+    /// The other modules go on, in this mode. If the graph does not run yet, the run ends.
     Mode(String),
 }
 

@@ -581,9 +581,9 @@ pub struct CallbackCounters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlockedCounters {
-    /// Publishes that had to wait.
+    /// Waits of publishes. Inside a process, a publish waits for each full reader by itself.
     pub waits: u64,
-    /// Of these, publishes that waited `max_blocking_ms` without success.
+    /// Of these, waits that took `max_blocking_ms` without success.
     pub timeouts: u64,
     /// Time spent waiting, in nanoseconds.
     pub blocked_ns: u64,

@@ -161,12 +161,14 @@ pub(super) struct LastReport {
 impl LastReport {
     /// Returns the increase of a counter and the reaction to it, if a report is due now.
     ///
-    /// Reports are at least [`AGAIN`] apart, with two exceptions. A mode is requested earlier if
-    /// the run is in another mode and the counter has just grown: when a new fault begins, and when
-    /// a command or a component has requested a mode since the last request. So reactions of
-    /// several faults do not replace each other's modes all the time. And a finding is reported at
-    /// once, with its reaction, if the report before it contained only findings of a time in which
-    /// the launcher did not check. Such findings cause no reaction, nor does a fault that is over.
+    /// Reports are at least [`AGAIN`] apart, with two exceptions:
+    /// - A mode is requested earlier if the run is in another mode, the counter has just grown, and
+    ///   one of these holds: a new fault begins; or a command or a component has requested a mode
+    ///   since the last request of this counter. So reactions of several faults do not replace each
+    ///   other's modes all the time.
+    /// - Findings of a time in which the launcher did not check cause no reaction, nor does a fault
+    ///   that is over. If the last report contained only such findings, the next finding is
+    ///   reported at once, with its reaction.
     pub(super) fn due(
         &mut self,
         now: Duration,

@@ -75,7 +75,8 @@ pub(super) enum Action {
     Kill(usize),
     /// Report that it was not ready in time. `Terminate` or `StopRun` follows.
     NotReady(usize),
-    /// Report a restart after a pause. `Start` or `Down` follows.
+    /// Report a restart, after a pause. `Start` or `Down` follows. A process that is restarted
+    /// together with another one has no pause, and `Terminate` comes first.
     Restart { process: usize, after: Duration },
     /// Report that it stays down.
     Down { process: usize, why: DownReason },

@@ -124,7 +124,7 @@ impl FromStr for ProtobufDefinition {
                         return error(*line, "no message stands before it");
                     };
                     let Ok(number @ 1..=0x1fff_ffff) = number.parse::<u32>() else {
-                        return error(*line, "the number is none of a field");
+                        return error(*line, "the field number is not between 1 and 536870911");
                     };
                     if !is_name(name) {
                         return error(
@@ -330,7 +330,7 @@ impl ProtobufDefinition {
         while !rest.is_empty() {
             let at = from + (bytes.len() - rest.len());
             let Some((number, wire)) = next(&mut rest) else {
-                return fault(at, "what should be a field is none, or is cut off".into());
+                return fault(at, "the bytes are not a field, or the field is cut off".into());
             };
             let Some(field) = self.field(message, number) else { continue };
             let fits = match (field.ty, wire) {
@@ -354,7 +354,7 @@ impl ProtobufDefinition {
             if !fits {
                 return fault(
                     at,
-                    format!("field {number} is no '{}' as it is defined", field.name),
+                    format!("field {number} ('{}') does not have its defined type", field.name),
                 );
             }
         }

@@ -202,10 +202,10 @@ fn a_protobuf_message_is_read_by_its_definition() {
         }
     }
     for (bad, says) in [
-        (&[0x0b_u8][..], "at byte 0: what should be a field is none"),
-        (&[0x0a, 0x01, 0x00], "at byte 0: field 1 is no 'a' as it is defined"),
-        (&[0x22, 0x02, 0x0a, 0x05], "at byte 2: what should be a field is none, or is cut off"),
-        (&[0x22, 0xff, 0xff, 0xff, 0xff, 0x0f], "at byte 0: what should be a field"),
+        (&[0x0b_u8][..], "at byte 0: the bytes are not a field"),
+        (&[0x0a, 0x01, 0x00], "at byte 0: field 1 ('a') does not have its defined type"),
+        (&[0x22, 0x02, 0x0a, 0x05], "at byte 2: the bytes are not a field, or the field is cut"),
+        (&[0x22, 0xff, 0xff, 0xff, 0xff, 0x0f], "at byte 0: the bytes are not a field"),
     ] {
         let told = definition.check(bad).unwrap_err().to_string();
         assert!(told.starts_with(says), "{told}");

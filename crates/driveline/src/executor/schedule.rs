@@ -46,8 +46,8 @@ pub struct Schedule {
     pub cpus: Vec<usize>,
     /// No other thread of the graph runs on `cpus`. Default: false.
     pub exclusive: bool,
-    /// Time by which the kernel may delay a wake-up by time, in nanoseconds. Real-time classes have
-    /// none. Default: as the process has it, 50 000 in most systems.
+    /// Time by which the kernel may delay a wake-up that a timer causes, in nanoseconds. Real-time
+    /// classes have none. Default: as the process has it, 50 000 in most systems.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub timer_slack_ns: Option<u32>,
 }

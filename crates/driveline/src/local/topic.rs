@@ -335,6 +335,8 @@ impl LocalEnd {
 
 /// Maximum number of departed writers whose [`Baseline`] a reader keeps. Each is needed while
 /// samples of this writer wait: at most one for each sample in the queue, plus the taken sample.
+/// Baselines of writers without waiting samples count as well, so with more writers that come and
+/// go, the baseline of a writer with waiting samples can be forgotten.
 const MAX_GONE_WRITERS: usize = Qos::MAX_DEPTH as usize + 1;
 
 /// Start of a reader's match with one writer.

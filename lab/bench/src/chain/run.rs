@@ -330,7 +330,7 @@ fn stage_part<'a>(
     };
     ensure!(
         work.is_file(),
-        "the work {} is not there: `make peers` builds it if its packages are installed",
+        "the work {} does not exist: `make peers` builds it if its packages are installed",
         work.display()
     );
     Ok(StagePart {

@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time after which a subscriber of an idle link gives up: longer than any link is left idle.
-const LONGEST_REST: Duration = Duration::from_secs(3600);
+/// Time after which a subscriber of an idle link gives up: longer than any link is left idle, which
+/// is at most a day.
+const LONGEST_REST: Duration = Duration::from_secs(2 * 86_400);
 
 /// Burns processor time on the CPUs of the subscribers until it is killed. If the kernel refuses
 /// these CPUs, it runs on any CPU: `Ready` is reported in any case.

@@ -134,7 +134,7 @@ pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
         let entries = std::fs::read_dir(directory).map_err(|e| match e.kind() {
             // The default directory was already checked.
             ErrorKind::NotFound => anyhow!(
-                "{PEERS_VARIABLE} names {place}, which is not there: \
+                "{PEERS_VARIABLE} names {place}, which does not exist: \
                  name another directory, or unset it"
             ),
             _ => anyhow!(

@@ -179,7 +179,7 @@ fn a_directory_that_is_not_there_is_an_error_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let text = format!("{:#}", discover(Some(&dir.path().join("none"))).unwrap_err());
     let named = format!(
-        "DRIVELINE_PEERS names {}/none, which is not there: name another directory, or unset it",
+        "DRIVELINE_PEERS names {}/none, which does not exist: name another directory, or unset it",
         dir.path().display()
     );
     assert_eq!(text, named);

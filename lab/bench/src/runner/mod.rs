@@ -165,7 +165,7 @@ impl Runner<'_> {
         processes.lay(Cable::new(cable)?);
         if job.system == System::Driveline {
             let program = self.gateway.as_ref().context(
-                "the program that carries topics between hosts is not there: make gateways",
+                "the gateway between hosts is not built: `make gateways` builds it",
             )?;
             std::fs::create_dir_all(&job.domain_dir)
                 .with_context(|| format!("cannot make {}", job.domain_dir.display()))?;

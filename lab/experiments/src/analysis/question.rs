@@ -224,8 +224,9 @@ fn fairness(e: &ExperimentResult) -> Vec<Answer> {
             .collect();
         if !words.is_empty() {
             let about = format!(
-                "Medians of the first and of the last of {most} subscribers, and for how many \
-                 samples the subscriber that is most often the last is it{}",
+                "Medians of the first and of the last of {most} subscribers, and the \
+                 share of samples for which the subscriber that is most often the last was the \
+                 last{}",
                 place(groups.len(), name)
             );
             answers.push(Answer { about, systems: words });

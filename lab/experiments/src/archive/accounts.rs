@@ -17,14 +17,14 @@ const LONGEST_S: f64 = 366.0 * 86_400.0;
 pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
     let share = |what: &str, x: f64| -> Result<()> {
         // A share can be above 1, because the counts of ticks are not read at the same instant.
-        ensure!((0.0..=2.0).contains(&x), "{x} is no share of the machine that was {what}");
+        ensure!((0.0..=2.0).contains(&x), "{x} is not a valid share of the machine ({what})");
         Ok(())
     };
     share("used by other processes", run.disturbance.other_processes)?;
     share("stolen", run.disturbance.stolen)?;
     ensure!(
         (0.0..=LONGEST_S).contains(&run.seconds),
-        "{} s is not how long a run takes",
+        "{} s is not a possible duration of a run",
         run.seconds
     );
     // Checks the number of accounts for an invalid run too, because they are printed.

@@ -39,7 +39,7 @@ pub(super) fn check(m: &Manifest) -> Result<()> {
     for e in &m.experiments {
         let id = &e.scenario.id;
         ensure!(is_name(id), "'{id}' is no name of an experiment");
-        ensure!(ids.insert(id), "the experiment {id} is there twice");
+        ensure!(ids.insert(id), "the experiment {id} occurs twice");
         ensure!(
             e.rounds <= MAX_ROUNDS,
             "{id} has {} rounds; at most {MAX_ROUNDS} are possible",
@@ -54,7 +54,7 @@ pub(super) fn check(m: &Manifest) -> Result<()> {
             );
             ensure!(
                 names.insert(&case.id) && directories.insert(&case.directory),
-                "{id}: the case '{}', or its directory, is there twice",
+                "{id}: the case '{}', or its directory, occurs twice",
                 case.id
             );
             check_case(case).with_context(|| format!("{id}: the case '{}'", case.id))?;

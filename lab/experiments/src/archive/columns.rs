@@ -56,7 +56,7 @@ pub(super) fn write(path: &Path, columns: Vec<Column>) -> Result<()> {
 pub(super) fn read(path: &Path) -> Result<Vec<RecordBatch>> {
     let file = File::open(path)?;
     quietly(|| Ok(FileReader::try_new_buffered(file, None)?.collect::<Result<_, _>>()?))
-        .unwrap_or_else(|| Err(anyhow!("places in it lie outside of it")))
+        .unwrap_or_else(|| Err(anyhow!("it is damaged: offsets in it are beyond its end")))
 }
 
 thread_local! {

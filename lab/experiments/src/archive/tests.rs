@@ -397,8 +397,8 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     };
     for (experiments, says) in [
         (vec![out], "no name of a directory"),
-        (vec![twice], "is there twice"),
-        (vec![good.clone(), good.clone()], "is there twice"),
+        (vec![twice], "occurs twice"),
+        (vec![good.clone(), good.clone()], "occurs twice"),
         (vec![endless], "at most 1000 are possible"),
         (vec![with(&|l| l.pace = Pace::RateHz(0.0))], "0 Hz is no rate"),
         (vec![with(&|l| l.pace = Pace::RateHz(-1.0))], "-1 Hz is no rate"),

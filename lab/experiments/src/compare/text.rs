@@ -49,7 +49,7 @@ fn without_verdict(c: &Differences) -> Vec<String> {
     let mut lines = Vec::new();
     let mut say = |n: usize, why: String| {
         if n > 0 {
-            lines.push(format!("Nothing is said of {}: {why}", number(n)));
+            lines.push(format!("No verdict on {}: {why}", number(n)));
         }
     };
     say(
@@ -69,7 +69,7 @@ fn without_verdict(c: &Differences) -> Vec<String> {
     );
     say(rows(Verdict::TooFewSamples), "n is too small. Measure both longer.".to_owned());
     if !lines.is_empty() {
-        lines.push("With --json they are there, too.".to_owned());
+        lines.push("With --json, these rows are printed, too.".to_owned());
     }
     lines
 }

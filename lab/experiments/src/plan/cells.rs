@@ -331,7 +331,7 @@ fn cell(
 }
 
 fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) -> Result<Link> {
-    let size = spec.size.context("it says no size: add for example `size: 1 MiB`")?;
+    let size = spec.size.context("it has no `size`: add for example `size: 1 MiB`")?;
     let pace = spec.rate_hz.map_or(Pace::PingPong, Pace::RateHz);
     let first = placement.usable_cpus.first().copied();
     let (publisher_cpu, subscriber_cpus) = match spec.cpus.unwrap_or(CpusSpec::Apart) {

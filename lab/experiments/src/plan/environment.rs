@@ -28,8 +28,8 @@ pub(super) fn parameters(
                 .unwrap_or_default();
             let from = if Path::new(text).is_absolute() { String::new() } else { from };
             bail!(
-                "{variable}={text}{from}: {why}: name {remedy}, or leave {variable} unset: the \
-                 stage does without"
+                "{variable}={text}{from}: {why}: name {remedy}, or leave {variable} unset: \
+                 then the stage uses its default"
             );
         }
         // Stores absolute paths: the measurement may be continued from another directory.

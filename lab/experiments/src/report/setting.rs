@@ -52,8 +52,8 @@ fn rules(m: &Manifest) -> String {
         "<h3>Fairness</h3><ul>\
          <li>Within a cell all systems have the same size, rate, number of subscribers, way of \
          waiting (asleep or spinning), handling of payloads, reliability, history depth, CPUs and \
-         priority; reliable senders wait at most a second for who is slow, if they have a limit. \
-         Who cannot is left out of the cell, and listed.</li>\
+         priority; reliable senders wait at most a second for slow receivers, if they have a \
+         limit. A system that cannot do this is left out of the cell, and listed.</li>\
          <li>Every round measures all systems in a new random order, each in fresh processes.</li>\
          <li>Loan-only: the payload is not touched, so a middleware without copies has nothing to \
          do that grows with size. Filled and read: every byte is written and read, sequence and \

@@ -263,7 +263,7 @@ fn check_whole(mistakes: &mut Mistakes<'_>) {
     let s = &mistakes.document.value;
     if let Some(path) = without_size(s) {
         let path = borrowed(&path);
-        let message = format!("'{}' says no size", path.last().copied().unwrap_or_default());
+        let message = format!("'{}' has no `size`", path.last().copied().unwrap_or_default());
         mistakes.wrong(&path, message, "add for example `size: 1 MiB`, there or under `link`");
     }
     if s.chain.is_some()
@@ -475,7 +475,7 @@ mod tests {
             ("{measure: start_up, workload: {name: refsys}}", "", "which has no `measure`"),
             ("{links: {x: {size: 64, measure: at_rest}}}", "", "`measure` belongs to the case"),
             ("{measure: rest, size: 64}", "", "cannot be `rest`"),
-            ("{measure: at_rest}", "", "'a' says no size"),
+            ("{measure: at_rest}", "", "'a' has no `size`"),
             ("{measure: start_up, size: 64}", "run: {seconds: 5}\n", "uses `seconds`"),
             ("{measure: same_thread, size: 64}", "run: {seconds: 5}\n", "uses `seconds`"),
             ("{measure: start_up, size: 64}", "run: {messages: 5}\n", "uses `messages`"),
@@ -595,8 +595,8 @@ mod tests {
             ("cases:\n  a: {size: 64, wait: poll}\n", 7, "use block, spin"),
             ("cases:\n  a: {size: 64}\nquick: {cases: [b]}\n", 8, "no case 'b'"),
             ("cases:\n  a: {links: {x: {size: 1, hogs: 2}}}\n", 7, "move it up"),
-            ("cases:\n  a: {rate_hz: 30}\n", 7, "'a' says no size"),
-            ("cases: {a: {links: {x: {size: 1}, y: {}}}}\n", 6, "'y' says no size"),
+            ("cases:\n  a: {rate_hz: 30}\n", 7, "'a' has no `size`"),
+            ("cases: {a: {links: {x: {size: 1}, y: {}}}}\n", 6, "'y' has no `size`"),
             (
                 "cases: {a: {size: 64}}\nlink: {links: {x: {}}}\n",
                 7,
@@ -707,7 +707,7 @@ quick: {cases: [d], messages: 1, seconds: 1}
             (6, "'drivline'"),
             (8, "'poll'"),
             (9, "`hogs` belongs to the case as a whole"),
-            (9, "'y' says no size"),
+            (9, "'y' has no `size`"),
             (10, "no parameter 'thread'"),
             (10, "parameter 'threads'"),
             (10, "which has no `hogs`"),

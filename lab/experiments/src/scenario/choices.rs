@@ -44,13 +44,13 @@ pub enum MeasureSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// From publishing to in hand, also if payloads are filled.
+    /// From publishing until the sample is in hand, also if payloads are filled.
     Transport,
     /// From publishing until the last subscriber has it.
     LastSubscriber,
-    /// From the due time of the sample.
+    /// From the due time until the sample is in hand.
     ScheduleRelative,
-    /// Including filling.
+    /// From before the payload is filled until the sample is in hand.
     FillAndTransport,
     /// From one sample in hand to the next one: the size divided by it is the goodput.
     BetweenArrivals,

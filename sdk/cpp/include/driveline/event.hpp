@@ -32,8 +32,8 @@ struct Event {
     /// Text for users.
     std::string text;
     /// Missed deadline: number of periods without a sample since the previous event of this kind.
-    /// Reliable time-out: number of publishes that timed out since the previous event of this kind.
-    /// Otherwise 0.
+    /// Reliable time-out: number of waits for a slow subscription that timed out since the previous
+    /// event of this kind. Otherwise 0.
     std::uint64_t missed = 0;
     /// The same number since the endpoint was created. Otherwise 0.
     std::uint64_t total = 0;

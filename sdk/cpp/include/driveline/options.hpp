@@ -68,7 +68,7 @@ struct Qos {
     Durability durability = Durability::volatile_;
     /// Maximum interval between samples, in milliseconds; 0: none.
     std::uint32_t deadline_ms = 0;
-    /// Age from which a sample is no longer delivered, in milliseconds; 0: none.
+    /// Greatest age of a sample that is delivered, in milliseconds; 0: no limit.
     std::uint32_t lifespan_ms = 0;
     Liveliness liveliness = Liveliness::automatic;
     /// Time without a sign of life after which a publisher counts as not alive, in milliseconds; 0:

@@ -249,7 +249,8 @@ public:
     }
 
     /// Publishes a loan and returns its sequence number. The loan is empty afterwards, also after
-    /// an error. Blocks only if the topic is reliable, at most `max_blocking_ms`.
+    /// an error. Waits for readers only if the topic is reliable, at most `max_blocking_ms`; also
+    /// waits while another thread publishes with this publisher.
     Result<std::uint64_t> publish(Loan<T>&& loan) const requires payload::Loanable<T> {
         std::uint64_t sequence = 0;
         loan.bytes_ = {};

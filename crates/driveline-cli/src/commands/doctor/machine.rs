@@ -77,7 +77,7 @@ fn kernel(release: &str) -> Check {
     let check = Check::new("kernel", release);
     match known {
         Some(known) if known < OLDEST_KERNEL => check.warn(format!(
-            "older than {}.{}, the oldest kernel that is tested: use a newer one",
+            "older than {}.{}, the oldest supported kernel: use a newer one",
             OLDEST_KERNEL.0, OLDEST_KERNEL.1
         )),
         _ => check,

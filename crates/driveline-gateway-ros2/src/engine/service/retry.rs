@@ -78,7 +78,8 @@ enum State<T> {
 }
 
 /// Object that exists, does not exist, or has failed. Dropping this value waits for threads inside
-/// the object. No method of this type waits for them.
+/// the object. Methods of this type wait for them only if the system refuses a
+/// thread for this.
 pub(super) struct Retry<T> {
     state: State<T>,
     /// Pause after the next failure.

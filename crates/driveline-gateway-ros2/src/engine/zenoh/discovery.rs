@@ -51,8 +51,10 @@ impl Discovery {
                 news.malformed += 1;
                 if news.malformed == 1 {
                     let text: String = text.chars().take(200).collect();
-                    news.troubles
-                        .push(format!("'{text}' is passed over, as all of its kind will be: {e}"));
+                    news.troubles.push(format!(
+                        "'{text}' is ignored; further unreadable announcements are only counted: \
+                         {e}"
+                    ));
                 }
                 return;
             }

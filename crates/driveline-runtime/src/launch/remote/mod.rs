@@ -341,8 +341,8 @@ impl Remote {
             Some(status) => self.end(status),
             None => {
                 self.cause = Some(
-                    "the first process of its container was killed, from outside as by `podman \
-                     kill`"
+                    "the first process of its container was killed from outside, for example by \
+                     `podman kill`"
                         .to_owned(),
                 );
                 self.end(by_signal(Signal::KILL.as_raw()));

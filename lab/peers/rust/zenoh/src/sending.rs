@@ -182,7 +182,7 @@ impl Sender for Out {
                      memory: see `ulimit -l` and `df /dev/shm`"
                 ),
             })
-            .context("the pool of shared memory is not there")?;
+            .context("the pool of shared memory is not ready")?;
         }
         Ok(())
     }
