@@ -309,7 +309,7 @@ class Runner:
 
 
 def kill(process):
-    """Ends a program with all processes of its session."""
+    """Ends a program and the processes of its process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -185,8 +185,9 @@ fn reliable_loss(run: &Collector, stage: &str, input: &str, series: &InputSeries
             if b.timeouts == 1 { "1 time".to_owned() } else { format!("{} times", b.timeouts) }
         ),
         None => format!(
-            "no publisher reported a time-out: its input '{input}' was replaced, or a publisher \
-             ended, before it had read all; raise `qos.depth` of the topic"
+            "no publisher reported a time-out: the subscription of input '{input}' was created \
+             again, or a publisher ended, before all samples were read; raise `qos.depth` of the \
+             topic"
         ),
     };
     Problem {

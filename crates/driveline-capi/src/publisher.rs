@@ -179,7 +179,7 @@ pub unsafe extern "C" fn dl_publisher_drop(publisher: *mut *mut dl_publisher) {
 /// Memory for a payload of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the
 /// caller, to be given to `dl_publisher_publish` or `dl_loan_drop`. Its content is an earlier
 /// sample's. Does not allocate, except for the first handles of a thread. Blocks only while another
-/// thread publishes with this publisher.
+/// thread uses this publisher.
 ///
 /// # Safety
 /// `publisher` is NULL or a live handle; `loan` is NULL or valid for writing.

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// Maximum number of samples in flight.
 pub const MAX_IN_FLIGHT: usize = 32;
 /// Size of the window, as the time in which the link carries it. With a full window, no further
-/// sample is sent. A sample longer than the window may follow others in flight, but no other sample
-/// is sent until it is acknowledged. The kernel buffers about as much; more would only wait in
-/// Zenoh.
+/// sample is sent. A sample as long as the window or longer may follow others in flight, but no
+/// other sample is sent until it is acknowledged. The kernel buffers about as much; more would only
+/// wait in Zenoh.
 const WINDOW_US: u64 = 5_000;
 /// Bounds of the window. Before a slow link, at least one batch of Zenoh and the kernel's send
 /// buffer are queued, so a smaller window would gain nothing. The upper bound limits memory.

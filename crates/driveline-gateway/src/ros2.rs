@@ -147,7 +147,8 @@ pub struct Rule {
     /// own.
     #[serde(default)]
     pub max_payload: Option<ByteSize>,
-    /// QoS towards ROS 2 where it shall differ from what the other end offers.
+    /// QoS of the publishers and subscriptions that the gateway creates. Default: that of the other
+    /// end.
     #[serde(default)]
     pub qos: RuleQos,
     /// Samples of one ROS 2 publisher that local subscriptions may hold together. Default 8.

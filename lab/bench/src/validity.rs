@@ -31,10 +31,10 @@ pub fn validity_rule() -> String {
          account does not close (scheduled = sent + not sent; sent = received + lost), if a \
          payload is wrong, or if the hypervisor takes more than {:.0} % of its processor time (and \
          at least {MIN_STOLEN_TICKS} clock ticks). Invalid runs are shown, but the percentiles do \
-         not contain them. If the middleware's own latency tool was run as well, the row of a peer \
-         is invalid if the whole 95 % interval of their ratio differs by more than {:.0} %; this \
-         needs at least {ENOUGH_ROUNDS} rounds. A run during which other processes used more than \
-         {:.0} % of the machine is marked as disturbed, and counts.",
+         not contain them. If the own latency tool of a peer's middleware was run as well, the \
+         peer's row is invalid if the whole 95 % interval of the ratio row ÷ tool is more than \
+         {:.0} % away from 1; this needs at least {ENOUGH_ROUNDS} rounds. A run during which other \
+         processes used more than {:.0} % of the machine is marked as disturbed, and counts.",
         MAX_STOLEN * 100.0,
         TOLERANCE * 100.0,
         MAX_OTHERS * 100.0

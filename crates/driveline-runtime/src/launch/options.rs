@@ -40,8 +40,8 @@ pub struct LaunchOptions {
     pub matched_within: Duration,
     /// After a component has finished, the run ends when no call runs, no sample that descends from
     /// the component waits, and no call on such a sample has ended for some time. That time is
-    /// `quiet` plus the longest period of the timers that trigger components with inputs; of this
-    /// period, at most `settle` counts.
+    /// `quiet` plus the longest period of the timers that trigger components with inputs, or plus
+    /// `settle` if that is shorter.
     pub quiet: Duration,
     /// This time counts instead of `quiet` if other sources keep the readers busy. Ticks of timers
     /// that are due later than this are not waited for.

@@ -43,7 +43,8 @@ pub(super) struct Shared {
     events_at: AtomicU64,
 }
 
-/// Entries that the executor runs, since its start. Entries of a group are next to each other.
+/// All entries of the executor. The list is closed when the executor starts. Entries of a group are
+/// next to each other.
 struct Entries {
     all: Vec<Arc<Entry>>,
     rotation: Rotation,
