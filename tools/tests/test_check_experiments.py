@@ -140,7 +140,7 @@ def without_works(name, *others):
     """Returns an archive of `others` and of the chain `name`, whose runs all lack their work."""
     archive = Archive(*others, experiment(name, EDGES, chain={"stages": {}}))
     for run in (run for (of, _), run in archive.runs.items() if of == name):
-        run["failure"] = "the work /p/works/ndt.so does not exist: `make peers` builds it"
+        run["failure"] = "the work /w/ndt.so does not exist: `make peers` builds it"
     for case_of_chain in archive.summary["experiments"][-1]["cases"]:
         case_of_chain.update(figures={}, runs=[{"reasons": ["the work is not there"]}])
     archive.rows = [row for row in archive.rows if not row.startswith(f"{name},")]
@@ -176,19 +176,19 @@ class Experiments(unittest.TestCase):
         ended, said = judged(without_works("S7", LINK, HOSTS), status=1)
         self.assertEqual((ended, said.splitlines()[-1]), (0, "1 passed, 0 failed"), said)
         self.assertIn(
-            "\nSKIPPED: S7 (the work /p/works/ndt.so does not exist: `make peers` builds it)\n", said
+            "\nSKIPPED: S7 (the work /w/ndt.so does not exist: `make peers` builds it)\n", said
         )
         self.assertIn("\nSKIPPED: W10 (1 kB: it needs the rights of root)\n", said)
 
     def test_chains_whose_stages_or_works_make_test_builds_are_not_excused(self):
         self.fails(Archive(LINK, NO_CHAIN), "it needs driveline_cpp, which is not installed")
-        self.fails(without_works("W9", LINK), "the work /p/works/ndt.so does not exist", status=1)
+        self.fails(without_works("W9", LINK), "the work /w/ndt.so does not exist", status=1)
         # A missing work does not excuse a run that failed for another reason.
         archive = without_works("S7", LINK)
         archive.runs["S7", "cyclonedds_udp"]["failure"] = "a stage died"
         self.fails(archive, "a stage died", status=1)
         self.fails(
-            without_works("S7", LINK), "the work /p/works/ndt.so does not exist", "S1", "S7", status=1
+            without_works("S7", LINK), "the work /w/ndt.so does not exist", "S1", "S7", status=1
         )
 
     def test_a_named_experiment_is_not_skipped(self):

@@ -435,7 +435,7 @@ fn cells(q: &Quantiles) -> String {
         format!(
             "<td class=weak title='fewer than {} samples: rests on the {} largest'>{}*</td>",
             Rank::P99.needs,
-            q.n - Rank::P99.index(q.n).unwrap_or(0),
+            q.n as u64 - Rank::P99.index(q.n as u64).unwrap_or(0),
             micro(q.p99)
         )
     } else {

@@ -253,8 +253,7 @@ mod tests {
         let keywords = ["Loop", "Where", "Async", "Dyn", "Gen", "Super", "Self", "Crate", "Yield"];
         let messages: String =
             keywords.iter().map(|k| format!("message {k} {{ message Part {{}} }}")).collect();
-        let code =
-            generate(&format!("syntax = \"proto3\"; package demo.v1; {messages}")).unwrap();
+        let code = generate(&format!("syntax = \"proto3\"; package demo.v1; {messages}")).unwrap();
         let mut found = 0;
         for line in code.lines() {
             let Some((_, name)) = line.split_once("ProtobufMessage for ") else { continue };

@@ -91,9 +91,9 @@ fn executor_threads(spec: &ModuleSpec) -> u32 {
 }
 
 /// Reports reactions that lead to unknown modes or to modes that accept no reactions, reactions
-/// without the limit that they belong to, limits on memory and threads that every such module
-/// exceeds, rates without a valid range, and inputs that may hold more than the limit of their
-/// module.
+/// without the limit that they belong to (except for deadlines), limits on memory and threads that
+/// every such module exceeds, rates without a valid range, and inputs that may hold more than the
+/// limit of their module.
 pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], modes: &[String]) {
     for (module, document, spec) in specs {
         let refused: Vec<_> = reactions(spec)

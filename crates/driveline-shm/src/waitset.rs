@@ -171,8 +171,8 @@ impl WaitSet {
         }
     }
 
-    /// Mutes or unmutes a subscription. A muted one stays attached, but does not end a wait. Use it
-    /// for a subscription that cannot be served at the moment.
+    /// Mutes or unmutes a subscription. Samples of a muted one do not end a wait; its events do.
+    /// Use it for a subscription that cannot be served at the moment.
     pub fn set_muted(&mut self, sub: &Subscription, muted: bool) {
         if let Some(e) = self.entries.iter().find(|e| Arc::ptr_eq(&e.inlet, &sub.inlet))
             && e.muted.swap(muted, Relaxed) != muted

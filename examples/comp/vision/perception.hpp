@@ -76,8 +76,8 @@ struct Track {
     TrackState state = TrackState::tentative;
     cv::Rect2f box;
     VehicleClass kind = VehicleClass::unknown;
-    float confidence = 0.0F;  // of the newest detection of this target
-    float psr = 0.0F;         // peak-to-sidelobe ratio of the newest correlation
+    float confidence = 0.0F;       // of the newest detection of this target
+    float psr = 0.0F;              // peak-to-sidelobe ratio of the newest correlation
     std::uint32_t age_frames = 0;  // since the track began
     std::uint32_t frames_since_detection = 0;
     std::int64_t detection_time_ns = 0;  // source time of the newest detection of this target

@@ -267,7 +267,7 @@ fn exceptions(
                 format!("module '{}': {wanted} exceptions, {failed} failed calls", module.name);
             reported.add(wanted - failed, text);
         }
-        // With a full list, the texts of this module may be among those that were not kept.
+        // With a full list, the texts of this module may be missing.
         let is_full = summary.failures.len() >= MAX_FAILURES;
         if wanted > 0 && texts().next().is_none() && !is_full {
             reported.add(1, format!("no failure of module '{}' names its cause", module.name));

@@ -228,7 +228,7 @@ fn an_exception_is_a_failed_call_with_its_cause() {
     if let Some(summary) = &mut full.summary {
         summary.failures = vec![of_another; driveline_analyze::MAX_FAILURES];
     }
-    assert_eq!(broken(full), [], "the text of this module may be among those that were not kept");
+    assert_eq!(broken(full), [], "the text of this module may be missing");
     assert_eq!(broken(run(3, &text)), [], "a component may refuse what a broken neighbour sends");
 }
 

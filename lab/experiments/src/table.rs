@@ -203,10 +203,8 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> V
             Some(directory) => format!("`driveline bench run --resume {}`", for_shell(directory)),
             None => "`driveline bench run --resume DIR` with this directory".to_owned(),
         };
-        lines.push(format!(
-            "PARTIAL: {} of {} runs were made; {how} continues.",
-            a.made, a.planned
-        ));
+        lines
+            .push(format!("PARTIAL: {} of {} runs were made; {how} continues.", a.made, a.planned));
     }
     if !m.optimised {
         lines.push(

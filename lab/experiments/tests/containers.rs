@@ -78,7 +78,8 @@ fn a_comparison_with_the_bare_link_is_no_comparison_of_edges() {
     let comparisons = vec![Comparison { metric, to: bare.id.clone(), of }];
     let cases = vec![bare, Case { beside, comparisons, ..contained }];
     let archive =
-        Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 2, cases)], 1)).unwrap();
+        Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 2, cases)], 1))
+            .unwrap();
     for c in &archive.manifest.experiments[0].cases {
         for round in 0..2 {
             let run = run(c, round, &[20_000; 100]);

@@ -86,9 +86,7 @@ fn give_up_after(longest: Duration) -> Result<()> {
     let body = move || {
         std::thread::sleep(longest);
         let _ = answer(
-            &WorkloadEvent::Failed {
-                error: format!("the run did not end within {longest:?}"),
-            },
+            &WorkloadEvent::Failed { error: format!("the run did not end within {longest:?}") },
             ExitCode::FAILURE,
         );
         std::process::exit(1);

@@ -82,13 +82,8 @@ fn verdict(loaded: &Loaded, screen: &Screen) -> String {
 pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
     // A drawing of a graph needs none of its libraries.
     let none = |_: &Path| Ok(Vec::new());
-    let Loaded { graph, diagnostics } = load(
-        &arguments.graph,
-        &LoadOptions {
-            modules: Some(Vec::new()),
-            ..load_options(&none)
-        },
-    );
+    let Loaded { graph, diagnostics } =
+        load(&arguments.graph, &LoadOptions { modules: Some(Vec::new()), ..load_options(&none) });
     let Some(graph) = graph else {
         screen.print_error(&diagnostics.render(screen.errors()));
         return exit::GRAPH;

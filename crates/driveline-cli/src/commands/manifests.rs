@@ -83,10 +83,7 @@ pub(super) fn prepare(
 /// Returns `None` if the graph has mistakes, which were printed.
 fn manifest_of(arguments: &DeployManifest, screen: &Screen) -> Result<Option<Manifest>, String> {
     let describer = describer();
-    let options = LoadOptions {
-        set: arguments.set.clone(),
-        ..load_options(&describer)
-    };
+    let options = LoadOptions { set: arguments.set.clone(), ..load_options(&describer) };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
     screen.print_error(&diagnostics.render(screen.errors()));
     let Some(graph) = graph else { return Ok(None) };

@@ -97,7 +97,8 @@ fn a_job_without_restarts_replaces_no_pod() {
     let graph = GRAPH.replace("restart: { policy: always }", "restart: { policy: never }");
     let (m, _) = manifest_of(&graph, true, &ManifestOptions::default());
     let jobs = kubernetes(&m, Workload::Job);
-    let camera = jobs.split("\n---\n").find(|o| o.contains("kind: Job\n") && o.contains("-camera\n"));
+    let camera =
+        jobs.split("\n---\n").find(|o| o.contains("kind: Job\n") && o.contains("-camera\n"));
     let camera = camera.unwrap_or_else(|| panic!("no job of the camera in {jobs}"));
     assert!(camera.contains("  backoffLimit: 0\n"), "{camera}");
     assert!(camera.contains("restartPolicy: Never\n"), "{camera}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Thread of a topic from ROS 2: takes samples of known writers, publishes them here, and passes
-//! them on to the other profile.
+//! them on to nodes of the other profile (DDS or rmw_zenoh).
 
 use super::counters::Counters;
 use super::draining::Draining;

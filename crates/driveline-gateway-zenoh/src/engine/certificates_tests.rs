@@ -72,7 +72,8 @@ fn certificates_are_refused_for_time_authority_or_purpose_with_the_reason() {
     );
     let one_way = read(["fleet.pem", "b.pem", "b.key"]).refused().unwrap();
     assert!(
-        one_way.contains("b.pem does not permit use by a client") && one_way.contains("serverAuth,clientAuth"),
+        one_way.contains("b.pem does not permit use by a client")
+            && one_way.contains("serverAuth,clientAuth"),
         "{one_way}"
     );
 }

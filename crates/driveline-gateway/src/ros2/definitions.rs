@@ -65,7 +65,8 @@ impl LeftOut {
             [only] => format!("the message type {only} is left out"),
             [first, others @ ..] => {
                 let one_package = others.iter().all(|t| t.package() == first.package());
-                let of = if one_package { format!(" of {}", first.package()) } else { String::new() };
+                let of =
+                    if one_package { format!(" of {}", first.package()) } else { String::new() };
                 format!("{} message types{of}, such as {first}, are left out", self.types.len())
             }
             [] => String::new(),

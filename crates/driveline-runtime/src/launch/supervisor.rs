@@ -75,8 +75,9 @@ pub(super) enum Action {
     Kill(usize),
     /// Report that it was not ready in time. `Terminate` or `StopRun` follows.
     NotReady(usize),
-    /// Report a restart, after a pause. `Start` or `Down` follows. A process that is restarted
-    /// together with another one has no pause, and `Terminate` comes first.
+    /// Report a restart that follows after a pause. `Start` or `Down` comes next. A process that is
+    /// restarted together with another one has no pause; for it, `Terminate` comes after this
+    /// action and before `Start` or `Down`.
     Restart { process: usize, after: Duration },
     /// Report that it stays down.
     Down { process: usize, why: DownReason },

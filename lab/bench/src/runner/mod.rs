@@ -164,9 +164,10 @@ impl Runner<'_> {
         let cable = cable.unwrap_or_default();
         processes.lay(Cable::new(cable)?);
         if job.system == System::Driveline {
-            let program = self.gateway.as_ref().context(
-                "the gateway between hosts is not built: `make gateways` builds it",
-            )?;
+            let program = self
+                .gateway
+                .as_ref()
+                .context("the gateway between hosts is not built: `make gateways` builds it")?;
             std::fs::create_dir_all(&job.domain_dir)
                 .with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
             for (side, config) in

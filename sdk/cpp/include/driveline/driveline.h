@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI of Driveline. Generated from crates/driveline-capi; do not edit.
 //
-// Every function returns a dl_status or cannot fail; dl_last_error() has the detail. No function
-// throws or exits. A function that consumes a handle takes a pointer to the variable ("moved") and
-// leaves NULL in it.
+// Every function returns a dl_status or cannot fail (dl_host_main returns an exit status);
+// dl_last_error() has the detail. No function throws. Functions that load a component library end
+// the process if an initialiser of the library throws; no other function does. A function that
+// consumes a handle takes a pointer to the variable ("moved") and leaves NULL in it.
 
 #ifndef DRIVELINE_DRIVELINE_H
 #define DRIVELINE_DRIVELINE_H
@@ -12,7 +13,7 @@
 #include <stdint.h>
 
 // Version of the ABI between component libraries and their host. A library built for another one
-// is refused by name.
+// is refused; the error names the library.
 #define DL_COMPONENT_ABI 1
 
 // Result of a call. For anything but `DL_OK`, `dl_last_error()` has the reason and the remedy.
@@ -24,13 +25,13 @@ typedef enum {
   DL_ERROR_ARGUMENT = 1,
   // The domain could not be joined.
   DL_ERROR_OPEN = 2,
-  // The name of a node or topic breaks the rules.
+  // The name of a node, topic or service breaks the rules.
   DL_ERROR_NAME = 3,
-  // A publisher or subscription could not be created.
+  // A publisher, subscription, client or service could not be created.
   DL_ERROR_ENDPOINT = 4,
-  // A payload is longer than the publisher was created for.
+  // A payload is longer than its publisher, client or service was created for.
   DL_ERROR_TOO_LONG = 5,
-  // All loans are out, or samples that readers hold occupy all buffers.
+  // All loans are in use, or samples that readers hold occupy all buffers.
   DL_ERROR_LOANS_OUT = 6,
   // The subscription holds as many samples as permitted.
   DL_ERROR_HELD_LIMIT = 7,
@@ -44,7 +45,7 @@ typedef enum {
   DL_ERROR_DECODE = 11,
   // The kernel refused a resource for waiting.
   DL_ERROR_WAIT = 12,
-  // There is no such parameter, or it has another type.
+  // There is no such parameter, it has another type, or the value was refused.
   DL_ERROR_PARAMETER = 13,
   // A schema is malformed.
   DL_ERROR_SCHEMA = 14,
@@ -84,7 +85,8 @@ typedef enum {
   DL_EVENT_MATCHED = 1,
   // A matched peer ended or died.
   DL_EVENT_UNMATCHED = 2,
-  // A peer on the same topic cannot be matched; the text says why and what to do.
+  // A peer on the same topic cannot be matched, or no peer can find this endpoint, for example
+  // because the domain directory was removed. The text has the reason and the remedy.
   DL_EVENT_REFUSED = 3,
   // No sample came, or was published, for longer than the deadline.
   DL_EVENT_DEADLINE_MISSED = 4,
@@ -132,17 +134,17 @@ typedef enum {
 typedef enum {
   // By its process being alive. The default.
   DL_LIVELINESS_AUTOMATIC = 0,
-  // By publishing, or asserting it, at least once per lease.
+  // By publishing, or by asserting its liveliness, at least once per lease.
   DL_LIVELINESS_MANUAL_BY_TOPIC = 1,
 } dl_liveliness;
 
-// Users that may subscribe at host reach.
+// Users at the other end that are accepted at host reach.
 typedef enum {
-  // The publisher's own user. The default.
+  // The user of this process. The default.
   DL_ACCESS_OWN_USER = 0,
   // Every process that can reach the domain directory.
   DL_ACCESS_ANYONE = 1,
-  // The publisher's own user and the listed users.
+  // The user of this process and the listed users.
   DL_ACCESS_USERS = 2,
 } dl_access;
 
@@ -186,7 +188,7 @@ typedef enum {
   DL_PARAMETER_MAP = 5,
 } dl_parameter_type;
 
-// Severity of a line.
+// Severity of a line of the log.
 typedef enum {
   // Something failed.
   DL_LOG_ERROR = 1,
@@ -292,7 +294,7 @@ typedef struct {
   uint32_t durability;
   // Longest interval between samples, in milliseconds; 0: none.
   uint32_t deadline_ms;
-  // Age from which a sample is no longer delivered, in milliseconds; 0: none.
+  // Greatest age of a sample that is delivered, in milliseconds; 0: no limit.
   uint32_t lifespan_ms;
   // A `dl_liveliness`.
   uint32_t liveliness;
@@ -361,8 +363,8 @@ typedef struct {
   size_t size;
   // Samples published.
   uint64_t published;
-  // Samples that newer ones replaced before they were read, over all subscriptions inside this
-  // process.
+  // Samples that newer ones replaced before they were read, over all subscriptions to which this
+  // publisher passes pointers.
   uint64_t overwritten;
   // Values that were serialised for readers outside.
   uint64_t serialised;
@@ -386,13 +388,14 @@ typedef struct {
   // Length of the whole text without the NUL, in bytes, also if it was cut.
   size_t text_len;
   // For a missed deadline: periods without a sample since the previous such event. For a
-  // reliable time-out: such publishes since the previous such event. Else 0.
+  // reliable time-out: waits for a slow subscription since the previous such event. Else 0.
   uint64_t missed;
   // The same since the endpoint was created. Else 0.
   uint64_t total;
 } dl_event;
 
-// Metadata of a sample. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
+// Metadata of a sample. Times are `CLOCK_MONOTONIC` of this host, in nanoseconds; the gateway
+// converts those of other hosts.
 typedef struct {
   // `sizeof(dl_sample_header)`, set by the caller; no more is written.
   size_t size;
@@ -527,7 +530,8 @@ typedef struct {
   const uint32_t *users;
   // Number of `users`.
   size_t user_count;
-  // Quality of service; `depth` bounds how many unread samples wait.
+  // Quality of service. `depth` limits the unread samples that wait: of all publishers that pass
+  // pointers together, and of each publisher in shared memory.
   dl_qos qos;
 } dl_subscription_options;
 
@@ -554,7 +558,7 @@ typedef struct {
   uint64_t refused;
   // Samples of other hosts that did not reach this one.
   uint64_t lost_on_the_way;
-  // Samples that can be read now.
+  // Samples that are unread now. Expired ones are included until a read comes to them.
   uint64_t not_read;
   // Number of publishers of other hosts whose samples after the newest one that arrived are not
   // known, and are not in the sum.
@@ -578,16 +582,16 @@ typedef struct {
   // `sizeof(dl_port_event)` of the library that made it; a later one may have more fields at its
   // end.
   size_t size;
-  // Name of the port; empty if events of several ports were lost.
+  // Name of the port; empty if events were lost, of one or of several ports.
   const char *port;
-  // 1 if the port is an output, 0 if it is an input.
+  // 1 if the port is an output, 0 if it is an input or `port` is empty.
   uint32_t is_output;
   // Kind of the event, a `dl_event_kind`; a later library may have more of them.
   uint32_t kind;
   // A text for people.
   const char *text;
   // For a missed deadline: periods without a sample since the previous such event. For a
-  // reliable time-out: such publishes since the previous such event. Else 0.
+  // reliable time-out: waits for a slow subscription since the previous such event. Else 0.
   uint64_t missed;
   // The same since the endpoint was created. Else 0.
   uint64_t total;
@@ -812,8 +816,8 @@ dl_status dl_invocation_sample(const dl_invocation *invocation, size_t input, dl
 // `invocation` is NULL or live; `sample` is NULL or valid for writing.
 dl_status dl_invocation_read(const dl_invocation *invocation, size_t input, dl_sample **sample);
 
-// Joins a domain. Until an endpoint with host reach is created, the process touches nothing
-// outside itself except the domain's directory, which it creates if missing.
+// Joins a domain. Until an endpoint with host or network reach is created, the process touches
+// nothing outside itself except the domain's directory, which it creates if missing.
 //
 // `name`: name of the process, as tools show it. `domain_dir`: NULL takes `DRIVELINE_DOMAIN_DIR`,
 // or else the user's domain named by `DRIVELINE_DOMAIN`, or else the user's default domain.
@@ -931,7 +935,7 @@ void dl_publisher_drop(dl_publisher **publisher);
 // Memory for a payload of `len` bytes (plain and bytes), aligned to 64. `*loan`: owned by the
 // caller, to be given to `dl_publisher_publish` or `dl_loan_drop`. Its content is an earlier
 // sample's. Does not allocate, except for the first handles of a thread. Blocks only while another
-// thread publishes with this publisher.
+// thread uses this publisher.
 //
 // What the caller promises:
 // `publisher` is NULL or a live handle; `loan` is NULL or valid for writing.
@@ -963,8 +967,9 @@ dl_status dl_loan_set_source_time(dl_loan *loan, uint64_t source_time_ns);
 void dl_loan_drop(dl_loan **loan);
 
 // Publishes a loan. `*loan` (moved) becomes NULL, whatever the result. `sequence`: NULL, or
-// receives the sample's number. Blocks only if the topic is reliable, at most `max_blocking_ms`.
-// In a component's callback the sample inherits the origins of what the callback consumed.
+// receives the sample's number. Waits for readers only if the topic is reliable, at most
+// `max_blocking_ms`; also waits while another thread publishes with this publisher. In a
+// component's callback the sample inherits the origins of what the callback consumed.
 //
 // What the caller promises:
 // `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle;
@@ -1036,7 +1041,8 @@ dl_status dl_sample_get_origin(const dl_sample *sample, size_t index, dl_origin 
 dl_status dl_sample_payload(const dl_sample *sample, const uint8_t **data, size_t *len);
 
 // The value, if it came as a pointer to the type `type_id` of C++; else `*value` is NULL, and the
-// payload has the bytes. Borrowed: valid until the handle is dropped; not to be changed.
+// payload has the bytes if it is a message (objects have none). Borrowed: valid until the handle
+// is dropped; not to be changed.
 //
 // What the caller promises:
 // `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid
@@ -1233,8 +1239,8 @@ dl_text dl_responder_client(const dl_responder *responder);
 // `responder` and `loan` are NULL or point to NULL or to owned handles.
 dl_status dl_responder_send(dl_responder **responder, dl_loan **loan);
 
-// Answers with a value (protobuf and object). `*responder` (moved) becomes NULL, and `object` is
-// moved, whatever the result, unless `vtable` is not valid.
+// Answers with a value (protobuf and object). `*responder` (moved) becomes NULL, whatever the
+// result. `object` is moved unless `vtable` is not valid.
 //
 // What the caller promises:
 // `responder` is NULL or points to NULL or to an owned handle; `object` is a value that `vtable`
@@ -1365,7 +1371,8 @@ dl_status dl_topic_id(const char *topic, uint64_t *id);
 // the thread has entered, else on `CLOCK_MONOTONIC`. Does not block or allocate; any thread.
 uint64_t dl_now_ns(void);
 
-// Brings a component up for a test: it is constructed, and its `init` has returned. `library`: the
+// Brings a component up for a test: it is constructed, and its `init` and
+// `on_activate` have returned. `library`: the
 // classes of this program, as `driveline_component_entry` returns them; or NULL, and `path` is
 // that of a component library. `class_name`: NULL if there is one class only. `settings`: the
 // component's settings as in a graph, in YAML, such as `{parameters: {low: 40}, trigger: {kind:

@@ -299,7 +299,7 @@ public:
 
     /// Writes the head of a cloud of `height` rows of `width` points into a payload of at least
     /// `payload_size`. The bytes of the points are left as they are; `is_dense` is 0. Fails if the
-    /// payload is too short or not aligned for `P`, if a row is longer than 4 GiB, or if the point
+    /// payload is too short or not aligned for `P`, if a row has 4 GiB or more, or if the point
     /// type is refused (`driveline/point_fields.hpp`).
     [[nodiscard]] static Result<CloudMut> from(plain::Mut<PointCloud> payload, const Header& header,
                                                std::uint32_t width, std::uint32_t height = 1) {
@@ -310,7 +310,7 @@ public:
         head.height = height;
         head.width = width;
         head.point_step = sizeof(P);
-        // A row of more than 4 GiB gets a wrong, shorter length here and is then refused.
+        // A row of 4 GiB or more gets a wrong, shorter length here and is then refused.
         head.row_step = static_cast<std::uint32_t>(std::uint64_t{width} * sizeof(P));
         for (const detail::PointMember& field : *members) {
             PointField& entry = head.fields[head.field_count++];
