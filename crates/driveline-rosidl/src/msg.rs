@@ -480,7 +480,7 @@ mod tests {
             ("Point p 1\n", 1, "only primitives and strings have defaults"),
             ("@optional\nint32 a\n", 1, "annotation"),
             ("int32[2] a [1]\n", 1, "exactly 2"),
-            ("a/b/c/D d\n", 1, "none"),
+            ("a/b/c/D d\n", 1, "is not a valid type"),
             ("int32 a\n  int32 b\n", 2, "'  int32 b' begins with blanks"),
             ("\tint32 b\n", 1, "begins with blanks"),
             ("\u{feff}int32 a\n", 1, "begins with a byte order mark"),
