@@ -199,6 +199,20 @@ impl Publisher {
         loan: Loan,
         header: &mut SampleHeader,
     ) -> Result<u64, PublishError> {
+        self.publish_until(loan, header, None)
+    }
+
+    /// Like [`publish_numbered`](Self::publish_numbered), for a publish that has already waited
+    /// elsewhere: a wait for reliable subscriptions also ends at `latest`.
+    ///
+    /// # Errors
+    /// See [`PublishError`]. The loan is returned to its publisher.
+    pub fn publish_until(
+        &mut self,
+        loan: Loan,
+        header: &mut SampleHeader,
+        latest: Option<MonotonicNs>,
+    ) -> Result<u64, PublishError> {
         if !self.shared.segment.map.is_here() {
             return Err(PublishError::Forked);
         }
@@ -214,7 +228,7 @@ impl Publisher {
         }
         if self.shared.is_reliable() {
             // The publish time stays: a wait is part of the transit time.
-            self.wait_for_reliable(sequence);
+            self.wait_for_reliable(sequence, latest);
         }
         let publish_time = header.publish_time;
         header.payload_len = loan.len() as u64;

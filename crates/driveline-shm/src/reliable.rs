@@ -26,8 +26,8 @@ enum Position {
 
 impl Publisher {
     /// Waits until every reliable subscription has read up to `sequence - depth`, at most
-    /// `max_blocking_ms`.
-    pub(crate) fn wait_for_reliable(&mut self, sequence: u64) {
+    /// `max_blocking_ms`, and at most until `latest`.
+    pub(crate) fn wait_for_reliable(&mut self, sequence: u64, latest: Option<MonotonicNs>) {
         let publication = Arc::clone(&self.shared);
         let Some(needed) =
             sequence.checked_sub(u64::from(publication.qos.depth)).filter(|n| *n > 0)
@@ -41,6 +41,7 @@ impl Publisher {
         let began = MonotonicNs::real_now();
         publication.blocking.begin(began);
         let deadline = began + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
+        let deadline = latest.map_or(deadline, |latest| deadline.min(latest));
         cursor::begin_waiting(publication.segment.waiting());
         loop {
             let kick = publication.kick.load(Acquire);

@@ -529,6 +529,29 @@ fn nonsense_is_refused_at_creation() {
 }
 
 #[test]
+fn a_publish_that_has_waited_elsewhere_does_not_wait_again() {
+    let d = Domain::new();
+    let a = d.join("a");
+    // Longer than `PATIENCE`: with a time-out of its own, the second publish would not return.
+    let reliable = Qos {
+        depth: 1,
+        reliability: Reliability::Reliable,
+        max_blocking_ms: 3_600_000,
+        ..Qos::default()
+    };
+    let mut p = publisher(&a, |c| c.qos = reliable.clone());
+    let s = subscription(&a, |c| c.qos = reliable.clone());
+    eventually(|| p.matched() == 1 && s.matched() == 1);
+    let now = MonotonicNs::now();
+    for sequence in 1..=2 {
+        let loan = p.loan(1).unwrap();
+        let mut header = SampleHeader { sequence, ..SampleHeader::default() };
+        p.publish_until(loan, &mut header, Some(now)).unwrap();
+    }
+    assert_eq!(p.stats().reliable_timeouts, 1);
+}
+
+#[test]
 fn reliable_waits_for_the_reader_and_not_forever() {
     let d = Domain::new();
     let a = d.join("a");

@@ -55,8 +55,9 @@ pub enum EndpointEvent {
         text: String,
         /// Such waits since the previous such event. A publish has one for each slow subscription.
         timeouts: u64,
-        /// Time-outs since the publisher was created: at host reach publishes, however many
-        /// subscriptions were slow; at process reach waits.
+        /// Time-outs since the publisher was created. At host reach: number of publishes that timed
+        /// out, each counted once however many subscriptions were slow. At process reach: number of
+        /// waits that timed out.
         total: u64,
     },
     /// A reliable subscription is served best effort from now on.

@@ -35,9 +35,9 @@ const SMALL_BYTES: usize = 8 * 1024;
 /// sample that can be in flight. Beyond it, the oldest is dropped and counted in
 /// `impossible_acknowledgements`.
 const MAX_WAITING_ACKS: usize = 128;
-/// A request for the time from another part of the gateway to the same host counts as this route's
-/// nudge (a small message behind the samples in flight, see [`Window::nudge_at`]) if it is not
-/// older than this.
+/// If another part of the gateway has requested the time of the other host's clock within this
+/// time, that request counts as this route's nudge (a small message behind the samples in flight,
+/// see [`Window::nudge_at`]).
 const NUDGED_LATELY: Duration = Duration::from_millis(2);
 /// Pause after the host transport could not give the next sample, so that a lasting failure costs
 /// no CPU time.

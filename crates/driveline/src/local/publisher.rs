@@ -222,6 +222,7 @@ impl LocalPublisher {
             let longest = std::time::Duration::from_millis(u64::from(blocking_ms));
             (MonotonicNs::real_now() + longest, &*end.blocking)
         });
+        delivery.wait_until = wait.map(|(until, _)| until);
         for r in self.readers.iter().filter(|r| sample.header.sequence > r.history_until) {
             r.hears(sample.header.publish_time);
             let (evicted, timed_out) = r.reader.queue.push(sample.clone(), wait);
@@ -253,6 +254,8 @@ impl Drop for LocalPublisher {
 pub(crate) struct Delivery {
     /// Number of older samples dropped for this one.
     pub(crate) overwritten: u64,
+    /// End of all waits of a reliable publish, also of those for readers in other processes.
+    pub(crate) wait_until: Option<MonotonicNs>,
     /// Dropped samples whose values have a destructor to run.
     pub(crate) displaced: Displaced,
 }

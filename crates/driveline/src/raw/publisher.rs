@@ -459,6 +459,7 @@ impl RawPublisher {
         // From here on, readers may drop the value before this function returns.
         let own = OwnHandle::new(object, sequence);
         let delivery = local.publish_object(given, header);
+        let wait_until = delivery.wait_until;
         self.displaced = delivery.displaced;
         self.published.count(header.publish_time);
         self.stats.overwritten += delivery.overwritten;
@@ -475,7 +476,7 @@ impl RawPublisher {
                     .map_err(|source| PublishError::Encode { topic: topic(), source })?;
                 Ok::<_, PublishError>(loan)
             })?;
-            host.publish_numbered(loan, header)
+            host.publish_until(loan, header, wait_until)
                 .map_err(|source| PublishError::Host { topic: topic(), source })?;
             self.stats.serialised += 1;
         } else if let Some(host) = &mut self.host {

@@ -322,7 +322,9 @@ impl Counts {
         Some(self.with_local(outside, now))
     }
 
-    /// Adds the count of a subscription whose publishers are all in this process.
+    /// Adds the deadlines that this process counts itself: those of a subscription all of whose
+    /// publishers are in this process. For any other subscription they are 0, because the host
+    /// transport counts.
     fn with_local(
         &self,
         outside: Option<(u64, MonotonicNs)>,
