@@ -78,8 +78,8 @@ enum State<T> {
 }
 
 /// Object that exists, does not exist, or has failed. Dropping this value waits for threads inside
-/// the object. Methods of this type wait for them only if the system refuses a
-/// thread for this.
+/// the object. Methods of this type leave this wait to a new thread. They wait themselves only if
+/// the system refuses to start that thread.
 pub(super) struct Retry<T> {
     state: State<T>,
     /// Pause after the next failure.
