@@ -110,7 +110,8 @@ transport | system | n | p50 | p95 | p99 | p50 ÷ Driveline | p99 ÷ Driveline |
 | 64 B \\| few | zenoh/tcp | no valid run | | | | | | – | 0 | 0 of 5 |";
     assert_eq!(table, expected);
     // The Markdown keeps important notes, and the terminal has the same figures.
-    let here = format!("`driveline bench run --resume {}` goes on", dir.path().join("a").display());
+    let here =
+        format!("`driveline bench run --resume {}` continues", dir.path().join("a").display());
     assert!(text.contains("PARTIAL") && text.contains(&here), "{text}");
     assert!(after.contains("PARTIAL") && after.contains("6 of 40 runs do not count"), "{rendered}");
     assert!(text.contains("71.2 [71.2, 71.2] of 4 rounds"), "{text}");

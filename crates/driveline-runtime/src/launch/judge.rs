@@ -3,8 +3,8 @@
 //! I/O: the caller passes the time, and the values of the module's heartbeat words.
 //!
 //! Only time in which the process worked counts. A process that is suspended (SIGSTOP, a debugger),
-//! a machine that is suspended or too busy to run it, and a launcher that is suspended itself lead
-//! to no finding. `docs/protocols/heartbeats.md` has the rules.
+//! a machine that is suspended or too busy to run it, and a launcher that is suspended itself cause
+//! no reaction. `docs/protocols/heartbeats.md` has the rules.
 
 use crate::heartbeats::{STALL, Snapshot};
 use driveline_graph::{Reaction, ResolvedModule, ResolvedRate};
@@ -151,8 +151,8 @@ pub(super) struct LastReport {
     /// Count at the last check, and the time when it last grew.
     seen: u64,
     grew_at: Option<Duration>,
-    /// Count at the first check after the latest standstill of the launcher. Findings up to this
-    /// count cause no reaction.
+    /// Count at the end of the latest time that does not count. Findings up to this count cause no
+    /// reaction.
     excused: u64,
     /// Time of the last request of a mode, and `asked_at` at that time.
     reacted: Option<(Duration, Duration)>,
@@ -161,14 +161,14 @@ pub(super) struct LastReport {
 impl LastReport {
     /// Returns the increase of a counter and the reaction to it, if a report is due now.
     ///
-    /// Reports are at least [`AGAIN`] apart, with two exceptions:
+    /// A fault that is over causes no reaction, nor does a finding of a time that does not count
+    /// (`on.stood_still`). Reports are at least [`AGAIN`] apart, with two exceptions:
     /// - A mode is requested earlier if the run is in another mode, the counter has just grown, and
     ///   one of these holds: a new fault begins; or a command or a component has requested a mode
     ///   since the last request of this counter. So reactions of several faults do not replace each
     ///   other's modes all the time.
-    /// - Findings of a time in which the launcher did not check cause no reaction, nor does a fault
-    ///   that is over. If the last report contained only such findings, the next finding is
-    ///   reported at once, with its reaction.
+    /// - If the last report contained only findings of a time that does not count, the next finding
+    ///   is reported at once, with its reaction.
     pub(super) fn due(
         &mut self,
         now: Duration,
@@ -291,6 +291,7 @@ impl<'a> Judge<'a> {
     ) -> Vec<Finding> {
         let stood_still = self.last.is_some_and(|(looked, ..)| stood_still(looked, now));
         let on = Conditions { stood_still, ..on };
+        let (is_first, waited) = (self.last.is_none(), self.waits_for_beat);
         let worked = self.worked(now, seen.beat, on.suspended);
         let mut found = Vec::new();
         for ((spec, words), state) in
@@ -329,11 +330,14 @@ impl<'a> Judge<'a> {
                     found.push(Finding { what, reaction });
                 }
             }
+            // While a module is suspended, inputs miss the deadlines of its own publishers.
+            let stood_still = !is_first && (on.stood_still || waited || worked.is_none());
+            let on_deadline = Conditions { stood_still, ..on };
             for ((input, total), report) in
                 spec.inputs.iter().zip(&words.inputs).zip(&mut state.deadlines)
             {
                 let Some(reaction) = &input.on_deadline else { continue };
-                if let Some((missed, reaction)) = report.due(now, *total, reaction, on) {
+                if let Some((missed, reaction)) = report.due(now, *total, reaction, on_deadline) {
                     let (input, topic) = (input.port.clone(), input.topic.to_string());
                     let what =
                         What::Deadline { component: component.clone(), input, topic, missed };

@@ -193,6 +193,29 @@ fn a_process_that_is_stopped_for_a_minute_does_not_hang() {
     }
 }
 
+/// The reader of the deadline and its publisher are in the suspended module.
+#[test]
+fn deadlines_missed_while_the_module_was_suspended_have_no_reaction() {
+    for known in [true, false] {
+        let mut module = module();
+        module.components[0].inputs[0].on_deadline = Some(Reaction::Restart);
+        let mut world = World::new(&module);
+        world.runs(3 * S);
+        for _ in 0..30 {
+            world.now += PERIOD;
+            world.look(Conditions { suspended: known, ..RUNS });
+        }
+        world.beat();
+        world.component().inputs[0] = 29;
+        world.look(RUNS);
+        let found = std::mem::take(&mut world.found);
+        assert_eq!(found[0].reaction, Reaction::Event, "the launcher knows: {known}");
+        assert_eq!(world.runs(S), []);
+        world.component().inputs[0] = 30;
+        assert_eq!(world.runs(S)[0].reaction, Reaction::Restart, "a new one");
+    }
+}
+
 /// `CLOCK_MONOTONIC` stands still while the machine is suspended. So the launcher's checks are far
 /// apart in real time, but not on this clock.
 #[test]
@@ -398,6 +421,7 @@ fn a_fault_of_a_time_in_which_the_launcher_stood_still_has_no_reaction() {
         // One that lasts.
         world.runs(20 * S);
         world.now += 3 * S;
+        world.beat();
         world.component().inputs[0] = 40;
         world.look(RUNS);
         assert_eq!(std::mem::take(&mut world.found)[0].reaction, Reaction::Event);
