@@ -64,7 +64,7 @@ pub(crate) fn longest(
             let wait = Wait::at(run, stage, input, (most, of_calls), origin, figures);
             longest = Some((here, wait));
         }
-        // All earlier waits together are `before`: none of them is longer.
+        // `before` is the sum of all earlier waits, so no single one of them is longer.
         let before = mean(carriers.iter().map(|(_, c)| c.before_ns as f64).sum());
         let upstream = carriers
             .iter()

@@ -89,7 +89,8 @@ pub struct dl_port_event {
     /// For a missed deadline: periods without a sample since the previous such event. For a
     /// reliable time-out: waits for a slow subscription since the previous such event. Else 0.
     pub missed: u64,
-    /// The same since the endpoint was created. Else 0.
+    /// The same since the endpoint was created; for a reliable time-out at host reach, number of
+    /// publishes that timed out, however many subscriptions were slow. Else 0.
     pub total: u64,
 }
 

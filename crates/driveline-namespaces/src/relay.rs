@@ -395,7 +395,7 @@ mod tests {
         }
         let [there, back] = relay.figures();
         assert!(
-            there.ended.is_some_and(|why| why.contains("has been removed"))
+            there.ended.is_some_and(|why| why.contains("may have been removed"))
                 && back.refused > 0
                 && back.ended.is_none(),
             "{back:?}"

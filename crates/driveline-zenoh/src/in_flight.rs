@@ -91,11 +91,11 @@ impl<K: PartialEq> InFlight<K> {
     }
 
     /// Ends a connection that Zenoh has given up and reported, and that it closes after this call.
-    /// Waits until no message to `whom` is in flight, so that the writer thread of the connection
-    /// is free. If no message to `whom` was in flight, or `whom` is unknown, waits for all
-    /// messages: they may go there through a router. Waits at most 270 ms. Does nothing if the
-    /// connection is not a TCP connection. Does not change other connections, so any program may
-    /// call this function.
+    /// Waits until the messages to `whom` that are in flight now have left Zenoh, so that the
+    /// writer thread of the connection is free. If there are none, or `whom` is unknown, waits for
+    /// all messages in flight now: they may go there through a router. Waits at most 270 ms. Does
+    /// nothing if the connection is not a TCP connection. Does not change other connections, so any
+    /// program may call this function.
     pub fn end(&self, link: &Link, whom: Option<&K>) {
         let awaited = self.going_on(whom);
         if shut(link) {

@@ -35,7 +35,8 @@ struct Event {
     /// Reliable time-out: number of waits for a slow subscription that timed out since the previous
     /// event of this kind. Otherwise 0.
     std::uint64_t missed = 0;
-    /// The same number since the endpoint was created. Otherwise 0.
+    /// The same number since the endpoint was created; for a reliable time-out at host reach,
+    /// number of publishes that timed out, however many subscriptions were slow. Otherwise 0.
     std::uint64_t total = 0;
 };
 
