@@ -6,13 +6,13 @@ The output ends with the slowest tests and steps, one line for each failure, and
 M failed". The steps after a failed step still run. So do the commands after a failed command of a
 step, unless the step builds what they need. A step fails if it should run tests and runs none.
 
-Usage: run_tests.py [STEP...]               runs steps of `make test`, or these of any suite
+Usage: run_tests.py [STEP...]               runs the steps of `make test`
        run_tests.py --list                  prints the names of the steps of all suites
-       run_tests.py --gateways [STEP...]    runs steps of `make test-gateways`
+       run_tests.py --gateways [STEP...]    runs the steps of `make test-gateways`
        run_tests.py --measured [--rounds N] [STEP...]
-                                            runs steps of `make measure` in N rounds (default 3) and
-                                            adds the results to build/measured (measured.py)
-Without names, all steps of the suite run.
+                                            runs the steps of `make measure` in N rounds (default 3)
+                                            and adds the results to build/measured (measured.py)
+With names, only the named steps run, even if they belong to another suite.
 """
 
 import os
