@@ -3,7 +3,8 @@
 //! `docs/protocols/shm.md`, Counts from afar.
 //!
 //! The gateway's publisher writes the count into its segment, so that losses count even if no
-//! sample follows. A publisher of an earlier release reports it only with each sample.
+//! sample follows. The gateway to ROS 2, and gateways of earlier releases, report it only with each
+//! sample.
 
 use crate::afar_count::{AfarCount, AfarState};
 use crate::inlet::{Edge, has_unread};

@@ -17,7 +17,8 @@ using peers::Job;
 using peers::Reliability;
 using peers::Setting;
 
-/// Maximum time that a reliable writer waits for slow readers before a sample counts as not sent.
+/// Maximum time that a reliable writer waits before a sample counts as not sent. Cyclone DDS makes
+/// no keep-last writer wait for slow readers: it replaces samples.
 constexpr dds_duration_t max_blocking = DDS_SECS(1);
 /// Ports of a domain must stay below the kernel's ephemeral ports: 7400 + 250 × domain.
 constexpr std::uint32_t domains = 90;
@@ -252,7 +253,7 @@ public:
              "max 10MB, limited by net.core.rmem_max = " + receive_limit() + "",
              "same guide: a large message must fit"},
             {"Internal/Watermarks/WhcHigh", "500kB",
-             "more unacknowledged data before the writer is slowed down; same guide"}};
+             "same guide; it does not slow down keep-last writers"}};
         tuned.settings.insert(tuned.settings.end(), tuning.begin(), tuning.end());
         const auto with_datagrams = [&](const char* name, const char* bytes,
                                         const Setting& fragments) {

@@ -107,9 +107,9 @@ public:
         std::uint64_t lost_on_the_way = 0;
         /// Number of samples that can be read now.
         std::uint64_t not_read = 0;
-        /// Number of publishers of other hosts that may have published further samples after the
-        /// newest one that arrived. The sum at `stats()` does not contain those samples. This
-        /// number falls when the publishers are reached again.
+        /// Number of publishers of other hosts, or of ROS 2, that may have published further
+        /// samples after the newest one that arrived. The sum at `stats()` does not contain those
+        /// samples. This number falls when the publishers are reached again.
         std::uint64_t uncounted = 0;
         /// Reason for one of these publishers. Other values are reasons of a later release.
         Uncounted uncounted_reason = Uncounted::none;
