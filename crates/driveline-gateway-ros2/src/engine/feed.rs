@@ -15,8 +15,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Maximum size in bytes of all samples that wait for the thread of a topic. `KEPT` bounds their
-/// number.
+/// Size in bytes from which the number of samples that may wait for the thread of a topic is
+/// computed; [`KEPT`] bounds that number.
 const KEPT_BYTES: u64 = 128 << 20;
 const KEPT: std::ops::RangeInclusive<u64> = 16..=MOST_KEPT;
 /// Maximum number of waiting samples of a reader; over Zenoh, of a topic.

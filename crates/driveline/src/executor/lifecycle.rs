@@ -2,7 +2,7 @@
 //! Activity of a component: its callbacks, timers and publishers together
 //! (`docs/protocols/modes.md`).
 //!
-//! There are three atomic variables: callbacks read `runs` before each call, publishers read
+//! Three atomic variables describe the activity: callbacks read `runs` before each call, publishers read
 //! `publishes`, and `active` is the result of the last transition. The transition's call writes all
 //! three; it runs on the executor under the group's rule. Only a request to deactivate clears
 //! `runs` at once: from then on no thread chooses a further call. Calls that are already being made
