@@ -190,7 +190,8 @@ impl Publisher {
 
     /// Like [`publish`](Self::publish), for a publisher that does not write all its samples here:
     /// readers see the sequence in `header`, which is at least the number of samples written.
-    /// Missed samples are still counted among the written ones.
+    /// Readers still count only written samples as missed: a gap in the sequences of `header` adds
+    /// nothing to that count.
     ///
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.
