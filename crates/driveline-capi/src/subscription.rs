@@ -278,12 +278,13 @@ pub struct dl_subscription_stats {
     /// Samples that broke what their publisher had promised at the match: without its checksum, or
     /// longer than its `max_payload`.
     pub refused: u64,
-    /// Samples of other hosts that did not reach this one.
+    /// Samples of other hosts, or of ROS 2, that did not arrive here or that the gateway here
+    /// dropped.
     pub lost_on_the_way: u64,
     /// Samples that are unread now. Expired ones are included until a read comes to them.
     pub not_read: u64,
-    /// Number of publishers of other hosts whose samples after the newest one that arrived are not
-    /// known, and are not in the sum.
+    /// Number of publishers of other hosts, or of ROS 2, whose samples after the newest one that
+    /// arrived are not known, and are not in the sum.
     pub uncounted: u64,
     /// Reason for one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
     /// back, or came back without it; 3 it ended, and its last number was not announced; 4 the

@@ -187,7 +187,8 @@ pub enum Form {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceTime {
-    /// `header.stamp`.
+    /// For converted types `header.stamp`, if it is not 0; otherwise the time at which the node
+    /// published.
     #[default]
     Stamp,
     /// Time of arrival: for replayed recordings.

@@ -79,8 +79,8 @@ impl AfarCount {
         );
     }
 
-    /// Reads the report of a publisher. `None`: the publisher does not belong to a gateway, or
-    /// belongs to a gateway of an earlier release.
+    /// Reads the report of a publisher. `None`: the publisher belongs to no gateway, to the gateway
+    /// to ROS 2, or to a gateway of an earlier release.
     pub(crate) fn read(segment: &Segment) -> Option<Self> {
         let word = segment.afar_count().load(Relaxed);
         let state = AfarState::of_code(u16::try_from(word & 0xffff).unwrap_or(0))?;

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Reason why the number of samples that a publisher of another host published after the newest one
-/// here is unknown.
+/// Reason why the number of samples that a publisher of another host, or of ROS 2, published after
+/// the newest one here is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Uncounted {

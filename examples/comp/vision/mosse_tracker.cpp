@@ -218,7 +218,7 @@ void MosseTracker::sample(const cv::Mat& grey, cv::Point2f centre, cv::Mat& wind
     }
 }
 
-// Zero mean, unit norm, tapered to zero at the rim, transformed.
+// Zero mean, unit standard deviation, tapered to zero at the rim, transformed.
 void MosseTracker::to_spectrum(const cv::Mat& window, cv::Mat& spectrum) const {
     cv::Scalar mean;
     cv::Scalar deviation;

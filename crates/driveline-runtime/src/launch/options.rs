@@ -43,8 +43,8 @@ pub struct LaunchOptions {
     /// `quiet` plus the longest period of the timers that trigger components with inputs, or plus
     /// `settle` if that is shorter.
     pub quiet: Duration,
-    /// This time counts instead of `quiet` if other sources keep the readers busy. Ticks of timers
-    /// that are due later than this are not waited for.
+    /// This time counts instead of `quiet`, if it is longer, when other sources keep the readers
+    /// busy. Ticks of timers that are due later than this are not waited for.
     pub settle: Duration,
     /// The remaining work is cut off, and the run ends, if no call of this work has ended for this
     /// long plus the duration of the slowest call so far.

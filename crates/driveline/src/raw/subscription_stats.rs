@@ -22,8 +22,9 @@ pub struct SubscriptionStats {
     /// Samples that broke what their publisher had promised at the match: without its checksum, or
     /// longer than its `max_payload`. At process reach there are none.
     pub refused: u64,
-    /// Samples of other hosts that did not reach this one, as the local gateway reports: gaps
-    /// between samples that arrived, and samples after the last one once their number is known.
+    /// Samples of other hosts, or of ROS 2, that did not arrive here or that the gateway here
+    /// dropped, as it reports: gaps between samples that arrived, and samples after the last one
+    /// once their number is known.
     pub lost_on_the_way: u64,
     /// Samples that are unread now, expired ones included until a read comes to them.
     pub not_read: u64,
@@ -35,9 +36,9 @@ pub struct SubscriptionStats {
     /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by
     /// a read of the newest.
     pub overwritten: u64,
-    /// Number of unreachable publishers of other hosts. The number of samples that they published
-    /// after the last sample that arrived is not known, and is not in the sum above. Decreases when
-    /// publishers are reached again.
+    /// Number of publishers of other hosts, or of ROS 2, that may have published more samples after
+    /// the newest one that arrived. Those samples are not in the sum above. Decreases when publishers
+    /// are reached again.
     pub uncounted: u64,
     /// Reason for one of these publishers.
     pub uncounted_reason: Option<Uncounted>,

@@ -103,7 +103,8 @@ public:
         /// have no checksum although it was offered, or are longer than the publisher's
         /// `max_payload`.
         std::uint64_t refused = 0;
-        /// Number of samples of other hosts that did not reach this host.
+        /// Number of samples of other hosts, or of ROS 2, that did not arrive here or that the
+        /// gateway here dropped.
         std::uint64_t lost_on_the_way = 0;
         /// Number of samples that can be read now.
         std::uint64_t not_read = 0;

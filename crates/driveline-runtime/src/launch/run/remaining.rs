@@ -25,8 +25,8 @@ pub(super) struct Patience {
     /// The run ends if no data that descends from the finished component was worked on for this
     /// long.
     pub(super) quiet: Duration,
-    /// This time counts instead of `quiet` if other sources keep the readers busy. Ticks that are
-    /// due later than this are not waited for.
+    /// This time counts instead of `quiet`, if it is longer, when other sources keep the readers
+    /// busy. Ticks that are due later than this are not waited for.
     pub(super) settle: Duration,
     /// The remaining work is cut off if none of its calls has ended for this long.
     pub(super) stuck: Duration,
