@@ -81,8 +81,8 @@ pub struct TransportStats {
     /// Samples that broke what their publisher had promised at the match: no checksum, or longer
     /// than its `max_payload`.
     pub refused: u64,
-    /// Publishers of other hosts, or of ROS 2, that may have published more samples after the newest
-    /// one that arrived.
+    /// Publishers of other hosts, or of ROS 2, that may have published more samples after the
+    /// newest one that arrived.
     pub uncounted: u64,
     /// Reason for one of them.
     pub uncounted_reason: Option<Uncounted>,

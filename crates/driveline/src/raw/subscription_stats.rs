@@ -37,8 +37,8 @@ pub struct SubscriptionStats {
     /// a read of the newest.
     pub overwritten: u64,
     /// Number of publishers of other hosts, or of ROS 2, that may have published more samples after
-    /// the newest one that arrived. Those samples are not in the sum above. Decreases when publishers
-    /// are reached again.
+    /// the newest one that arrived. Those samples are not in the sum above. Decreases when
+    /// publishers are reached again.
     pub uncounted: u64,
     /// Reason for one of these publishers.
     pub uncounted_reason: Option<Uncounted>,

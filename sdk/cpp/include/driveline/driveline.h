@@ -557,12 +557,13 @@ typedef struct {
   // Samples that broke what their publisher had promised at the match: without its checksum, or
   // longer than its `max_payload`.
   uint64_t refused;
-  // Samples of other hosts that did not reach this one.
+  // Samples of other hosts, or of ROS 2, that did not arrive here or that the gateway here
+  // dropped.
   uint64_t lost_on_the_way;
   // Samples that are unread now. Expired ones are included until a read comes to them.
   uint64_t not_read;
-  // Number of publishers of other hosts whose samples after the newest one that arrived are not
-  // known, and are not in the sum.
+  // Number of publishers of other hosts, or of ROS 2, whose samples after the newest one that
+  // arrived are not known, and are not in the sum.
   uint64_t uncounted;
   // Reason for one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come
   // back, or came back without it; 3 it ended, and its last number was not announced; 4 the
