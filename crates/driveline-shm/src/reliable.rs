@@ -25,8 +25,8 @@ enum Position {
 }
 
 impl Publisher {
-    /// Waits until every reliable subscription has read up to `sequence - depth`, at most
-    /// `max_blocking_ms`, and at most until `latest`.
+    /// Waits until every reliable subscription has read up to `sequence - depth`. Waits at most
+    /// `max_blocking_ms`, and not beyond the time `latest` if there is one.
     pub(crate) fn wait_for_reliable(&mut self, sequence: u64, latest: Option<MonotonicNs>) {
         let publication = Arc::clone(&self.shared);
         let Some(needed) =

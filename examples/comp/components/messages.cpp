@@ -98,7 +98,8 @@ LanePosition position_of(msgs::LaneRelation relation) {
     }
 }
 
-// Messages come from other components, so their lists are cut to the limits of the stages.
+// Messages come from other components, so lists of detections, tracks and objects are cut to the
+// limits of the stages.
 int bounded(int count, std::size_t most) { return std::min(count, static_cast<int>(most)); }
 
 }  // namespace

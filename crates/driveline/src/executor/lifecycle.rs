@@ -2,11 +2,11 @@
 //! Activity of a component: its callbacks, timers and publishers together
 //! (`docs/protocols/modes.md`).
 //!
-//! Three atomic variables describe the activity: callbacks read `runs` before each call, publishers read
-//! `publishes`, and `active` is the result of the last transition. The transition's call writes all
-//! three; it runs on the executor under the group's rule. Only a request to deactivate clears
-//! `runs` at once: from then on no thread chooses a further call. Calls that are already being made
-//! or chosen end before `on_deactivate` is called.
+//! Three atomic variables describe the activity: callbacks read `runs` before each call, publishers
+//! read `publishes`, and `active` is the result of the last transition. The transition's call
+//! writes all three; it runs on the executor under the group's rule. Only a request to deactivate
+//! clears `runs` at once: from then on no thread chooses a further call. Calls that are already
+//! being made or chosen end before `on_deactivate` is called.
 
 use super::entry::Entry;
 use crate::executor::Invocation;
