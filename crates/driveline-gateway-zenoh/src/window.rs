@@ -62,8 +62,9 @@ pub struct WindowCounters {
     pub in_flight: u64,
     /// Samples handed to Zenoh again.
     pub sent_again: u64,
-    /// Samples acknowledged as published at the receiver, and samples that have arrived with an
-    /// unknown outcome, because only the acknowledgement of a later sample came.
+    /// Samples acknowledged as published at the receiver, and samples with an unknown outcome,
+    /// because only the acknowledgement of a later sample came. Best-effort samples among these may
+    /// have been dropped on the way; only the receiver counts such a loss.
     pub delivered: u64,
     /// Samples that the receiver acknowledged as dropped. Also samples without a remote publisher
     /// there, if the route does not wait for one, or has waited for too long.
@@ -354,8 +355,8 @@ impl Window {
         while let Some(first) = self.flying.front().filter(|f| f.number <= number).copied() {
             self.flying.pop_front();
             self.bytes -= first.len;
-            // Skipped acknowledgements leave the outcomes of their samples unknown. Those samples
-            // have arrived.
+            // Skipped acknowledgements leave the outcomes of their samples unknown. Reliable ones
+            // have arrived. A best-effort one may have been dropped on the way.
             if first.number == number && !matches!(outcome, Outcome::Published | Outcome::Gap) {
                 self.counters.refused += 1;
             } else {

@@ -11,7 +11,7 @@ pub struct RestartSpec {
     /// Cases in which it is started again. Default: `on_failure` if `backoff_ms`, `max` or
     /// `window_s` is given, else `never`.
     pub policy: Option<RestartPolicy>,
-    /// Pause before the first restart, in milliseconds. It doubles with each failure in a row, up
+    /// Pause before the first restart, in milliseconds. It doubles with each restart in a row, up
     /// to 30 s, and is the first again after the module was ready for 1 s. Default: 100.
     #[schemars(range(max = 30_000))]
     pub backoff_ms: Option<u32>,

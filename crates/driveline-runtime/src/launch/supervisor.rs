@@ -109,7 +109,7 @@ pub(super) enum State {
 struct Process {
     rules: Rules,
     state: State,
-    /// Failures in a row.
+    /// Restarts in a row.
     row: u32,
     /// Times of the restarts within the window.
     restarts: VecDeque<Duration>,

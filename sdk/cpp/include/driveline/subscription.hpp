@@ -67,8 +67,8 @@ public:
         return dl_subscription_matched(handle_.get(), &count) == DL_OK ? count : 0;
     }
 
-    /// Reason why it is unknown how many samples a publisher of another host has published since
-    /// the newest one that arrived.
+    /// Reason why it is unknown how many samples a publisher of another host, or of ROS 2, has
+    /// published since the newest one that arrived.
     enum class Uncounted : std::uint64_t {
         none = 0,
         /// The publisher's host is not reachable and may return.

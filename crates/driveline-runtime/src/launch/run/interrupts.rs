@@ -8,7 +8,8 @@ use std::time::Instant;
 
 impl Launcher<'_> {
     /// Handles a request for the end by a signal, a tool or the program. A request while the run
-    /// already stops kills at once; one within [`host::ONE_INTERRUPT`] of the last is ignored.
+    /// already stops kills at once. A request within [`host::ONE_INTERRUPT`] of the last one that
+    /// was not ignored is ignored.
     pub(super) fn interrupted(&mut self) {
         if self.interrupted_at.is_some_and(|at| at.elapsed() < host::ONE_INTERRUPT) {
             return;
