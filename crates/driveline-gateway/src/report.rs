@@ -375,8 +375,8 @@ pub struct RouteFigures {
     pub sent_again: u64,
     /// Samples in flight now.
     pub in_flight: u64,
-    /// Samples published on the other host, and samples with an unknown outcome. Best-effort samples
-    /// among these may have been lost on the way; only the other host counts such a loss.
+    /// Samples published on the other host, and samples with an unknown outcome. Best-effort
+    /// samples among these may have been lost on the way; only the other host counts such a loss.
     pub delivered: u64,
     /// Dropped: a newer sample was taken instead.
     pub superseded: u64,

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum time that a sample waits until the control thread knows its writer.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
-/// Waiting time that was used is granted again slowly: one part in this many of the time that
-/// passes, up to [`KNOWN_WITHIN`]. Over Zenoh, any session may send samples of unannounced
+/// The budget of waiting time grows again slowly: by the elapsed time divided by this number, up to
+/// [`KNOWN_WITHIN`] in all. Over Zenoh, any session may send samples of unannounced
 /// publishers.
 const PAUSES: u32 = 30;
 /// Longest pause between checks without an event.

@@ -178,8 +178,8 @@ impl Case {
         self.links.iter().all(|l| l.payload == first).then_some(first)
     }
 
-    /// Returns the headline figure. For filled payloads, transport latency includes the filling,
-    /// because the speed of the middleware's memory matters there. If the scenario names the
+    /// Returns the headline figure. For filled payloads, this is `fill_and_transport`, because the
+    /// speed of the middleware's memory matters there. If the scenario names the
     /// figure, returns the named one.
     #[must_use]
     pub(crate) fn headline_metric(&self) -> Metric {
