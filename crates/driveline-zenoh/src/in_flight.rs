@@ -6,8 +6,9 @@
 //! waits for that thread. The writer thread waits for threads that wait for space in the
 //! connection, but only the writer thread itself would wake these. So the writer thread and the
 //! threads that wait for space block each other, for as long as a large sample may wait for space.
-//! One of Zenoh's sending threads, which serve all connections, is blocked as well. If the socket is shut, and the writer thread notices that before Zenoh asks it to
-//! end, all threads continue at once.
+//! One of Zenoh's sending threads, which serve all connections, is blocked as well. If the socket
+//! is shut, and the writer thread notices that before Zenoh asks it to end, all threads continue at
+//! once.
 
 use crate::sockets::shut;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
