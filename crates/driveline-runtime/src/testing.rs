@@ -60,8 +60,7 @@ pub struct TestSettings {
     /// Outputs with more detail.
     pub outputs: IndexMap<String, OutputSettings>,
     /// Largest payload of inputs and outputs without a fixed size: bytes, or text such as `8 MiB`.
-    /// Default: 2 MiB. With default options, an input takes about 6 times this memory, and an
-    /// output about 12 times.
+    /// Default: 2 MiB. Each such port takes several times this memory.
     pub max_payload: Option<ByteSize>,
 }
 

@@ -57,7 +57,7 @@ pub struct Blocked {
     /// Waits for reliable subscriptions. A publish through shared memory makes at most one wait;
     /// inside a process, it makes one wait for each subscription without room.
     pub waits: u64,
-    /// Of these, waits that ended without success when `max_blocking_ms` had passed.
+    /// Number of these waits that timed out after `max_blocking_ms`.
     pub timeouts: u64,
     /// Time spent waiting, in nanoseconds.
     pub blocked_ns: u64,

@@ -583,7 +583,7 @@ pub struct CallbackCounters {
 pub struct BlockedCounters {
     /// Waits of publishes. Inside a process, a publish waits for each full reader by itself.
     pub waits: u64,
-    /// Of these, waits that took `max_blocking_ms` without success.
+    /// Number of these waits that timed out after `max_blocking_ms`.
     pub timeouts: u64,
     /// Time spent waiting, in nanoseconds.
     pub blocked_ns: u64,

@@ -143,9 +143,9 @@ impl CallbackHandle {
     }
 
     /// Returns the beginnings and ends of stalls that were not reported yet, with the input's name.
-    /// Of inputs that trigger, this includes stalls that began less than 0.5 s ago. For the end of
-    /// a run: each is reported once, here or to the [`Observer`]. Locks and allocates as
-    /// [`Self::pending`].
+    /// It includes stalls of triggering inputs that began less than 0.5 s ago. Call it at the end
+    /// of a run: each beginning or end is reported once, here or to the [`Observer`]. Locks and
+    /// allocates as [`Self::pending`].
     #[must_use]
     pub fn unreported_stalls(&self) -> Vec<(String, InputStall)> {
         self.entry.stalls(true)

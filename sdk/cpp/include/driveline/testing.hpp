@@ -95,8 +95,8 @@ struct Settings {
     std::vector<std::pair<std::string, std::string>> inputs = {};
     /// Details of outputs, in the same form.
     std::vector<std::pair<std::string, std::string>> outputs = {};
-    /// Maximum payload of inputs and outputs without a fixed size, in bytes. With default options,
-    /// an input takes about 6 times this memory, and an output about 12 times.
+    /// Maximum payload of inputs and outputs without a fixed size, in bytes. Each such port takes
+    /// several times this memory.
     std::uint64_t max_payload = 2 << 20;
 };
 
