@@ -12,6 +12,9 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # Incremental compilation makes a build from nothing 1.4 times as long. `cargo` without make keeps it:
 # its builds of single crates are separate.
 export CARGO_INCREMENTAL ?= 0
+# Debug information makes the build of all tests a fifth longer. Panics and failed expectations print
+# their line without it; `cargo test` without make has it, for backtraces.
+export CARGO_PROFILE_DEV_DEBUG ?= false
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 # The same packages as in cmake/Core.cmake. With others, dependencies would have other features, and

@@ -46,7 +46,8 @@ class Step:
     # Needs root; for other users it counts as ignored.
     as_root: bool = False
     # Runs at the same time as the steps after it, so it must not build in a directory in which they
-    # build. Its output is printed as a whole when it ends. Such steps run one after the other.
+    # build, except with cargo, which locks it. Its output is printed as a whole when it ends. Such
+    # steps run one after the other.
     beside: bool = False
     # Target of make that runs it: "test", "gateways" for test-gateways, "measured" for measure.
     suite: str = "test"
@@ -332,6 +333,12 @@ STEPS = [
         builds=True,
     ),
     Step(
+        "install",
+        "Use from an install prefix, the example in the README, and the program in docs/cpp.md",
+        [["python3", "tools/check_install.py", BUILD]],
+        beside=True,
+    ),
+    Step(
         "loom",
         "Models of the lock-free code under every interleaving",
         [
@@ -365,6 +372,14 @@ STEPS = [
         beside=True,
     ),
     Step(
+        "privileged",
+        "Rust tests with several users, and with namespaces",
+        [cargo("test", "--workspace", "--test", "processes") + ["--", "--ignored"]],
+        "tests",
+        as_root=True,
+        beside=True,
+    ),
+    Step(
         "sanitize",
         "C++ SDK tests under the address and undefined-behaviour sanitizers",
         [
@@ -395,24 +410,12 @@ STEPS = [
         "tests",
     ),
     Step(
-        "privileged",
-        "Rust tests with several users, and with namespaces",
-        [cargo("test", "--workspace", "--test", "processes") + ["--", "--ignored"]],
-        "tests",
-        as_root=True,
-    ),
-    Step(
         "experiments",
         "An experiment of each kind of the evaluation lab, quickly, for function",
         experiments(*EXPERIMENTS),
         "tests",
         {"DRIVELINE_PEERS": str(STAGES / "peers")},
         builds=True,
-    ),
-    Step(
-        "install",
-        "Use from an install prefix, the example in the README, and the program in docs/cpp.md",
-        [["python3", "tools/check_install.py", BUILD]],
     ),
     Step(
         "hosts",
