@@ -333,12 +333,6 @@ STEPS = [
         builds=True,
     ),
     Step(
-        "install",
-        "Use from an install prefix, the example in the README, and the program in docs/cpp.md",
-        [["python3", "tools/check_install.py", BUILD]],
-        beside=True,
-    ),
-    Step(
         "loom",
         "Models of the lock-free code under every interleaving",
         [
@@ -352,12 +346,7 @@ STEPS = [
                 "driveline-capi",
                 "--release",
                 "--no-fail-fast",
-                "--test",
-                "loom",
-                "--test",
-                "loom_gate",
-                "--test",
-                "loom_turn",
+                *test_options(("loom", "loom_gate", "loom_turn")),
             )
         ],
         "tests",
@@ -366,6 +355,7 @@ STEPS = [
         {
             "RUSTFLAGS": "--cfg loom",
             "CARGO_TARGET_DIR": "target/loom",
+            "CARGO_PROFILE_RELEASE_DEBUG": "false",
             "CARGO_PROFILE_RELEASE_LTO": "off",
             "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
         },
@@ -416,6 +406,11 @@ STEPS = [
         "tests",
         {"DRIVELINE_PEERS": str(STAGES / "peers")},
         builds=True,
+    ),
+    Step(
+        "install",
+        "Use from an install prefix, the example in the README, and the program in docs/cpp.md",
+        [["python3", "tools/check_install.py", BUILD]],
     ),
     Step(
         "hosts",
