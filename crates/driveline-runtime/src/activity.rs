@@ -79,13 +79,14 @@ struct Now {
     since: u64,
 }
 
-const CALLS: [Call; 8] = [
+const CALLS: [Call; 9] = [
     Call::Load,
     Call::Init,
     Call::OnTrigger,
     Call::Timer,
     Call::Shutdown,
     Call::OnEvent,
+    Call::OnParameter,
     Call::OnActivate,
     Call::OnDeactivate,
 ];
@@ -248,8 +249,10 @@ pub(crate) fn oldest_calls(components: &[Seen], oldest: &mut [Option<MonotonicNs
         }
         let now = slot.now();
         fence(Ordering::Acquire);
-        let by_executor =
-            matches!(CALLS[now.call % CALLS.len()], Call::OnTrigger | Call::Timer | Call::OnEvent);
+        let by_executor = matches!(
+            CALLS[now.call % CALLS.len()],
+            Call::OnTrigger | Call::Timer | Call::OnEvent | Call::OnParameter
+        );
         if slot.generation.load(Ordering::Relaxed) != generation || !by_executor {
             continue;
         }
@@ -387,6 +390,16 @@ mod tests {
             });
         });
         assert_eq!(oldest, [Some(MonotonicNs(3)), None, None]);
+    }
+
+    #[test]
+    fn a_changed_parameter_is_a_call_of_its_own_name() {
+        let limit = Seen::new("limit", &[]);
+        let _inside = limit.enter(Call::OnParameter, MonotonicNs(5), None);
+        assert_eq!(of("limit")[0].place.to_string(), "component 'limit' in on_parameter");
+        let mut oldest = [None];
+        oldest_calls(&[limit], &mut oldest);
+        assert_eq!(oldest, [Some(MonotonicNs(5))], "it can hang, like a callback");
     }
 
     #[test]

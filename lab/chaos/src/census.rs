@@ -2,7 +2,6 @@
 //! Resources of the processes of a run: descriptors, segments, memory, files of the domain.
 
 use driveline_runtime::launch::control::RunStatus;
-use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -146,12 +145,6 @@ pub fn processes_with(assignment: &OsStr) -> Vec<u32> {
         environment.split(|b| *b == 0).any(|word| word == assignment.as_bytes())
     };
     pids.take(MAX_PROCESSES).filter(ours).collect()
-}
-
-/// Returns true if a process exists.
-#[must_use]
-pub fn lives(pid: Pid) -> bool {
-    test_kill_process(pid).is_ok()
 }
 
 #[cfg(test)]

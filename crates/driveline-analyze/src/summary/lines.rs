@@ -55,14 +55,13 @@ impl Summary {
         })
     }
 
-    /// Returns a line that begins `timer ticks without a call (overruns): camera 12 of 412`; `None`
-    /// if there were none.
+    /// Returns a line that begins `timer ticks without a call (overruns): camera 12 (400 calls
+    /// made)`; `None` if there were none. Calls that samples triggered are among the 400.
     #[must_use]
     pub fn overruns(&self) -> Option<String> {
         let of = |s: &crate::StageSummary| {
             let c = s.counters.as_ref().filter(|c| c.overruns > 0)?;
-            let ticks = c.overruns.saturating_add(c.invocations);
-            Some(format!("{} {} of {ticks}", s.stage, c.overruns))
+            Some(format!("{} {} ({} calls made)", s.stage, c.overruns, c.invocations))
         };
         let stages: Vec<_> = self.stages.iter().filter_map(of).collect();
         (!stages.is_empty()).then(|| {

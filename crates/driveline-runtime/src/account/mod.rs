@@ -395,8 +395,10 @@ pub enum Call {
     Timer,
     /// Its shutdown.
     Shutdown,
-    /// Its callback for events of its ports, or its callback for a changed parameter.
+    /// Its callback for events of its ports.
     OnEvent,
+    /// Its callback for a changed parameter.
+    OnParameter,
     /// It becomes active.
     OnActivate,
     /// It becomes inactive.
@@ -415,6 +417,7 @@ impl Call {
             Self::Timer => "timer",
             Self::Shutdown => "shutdown",
             Self::OnEvent => "on_event",
+            Self::OnParameter => "on_parameter",
             Self::OnActivate => "on_activate",
             Self::OnDeactivate => "on_deactivate",
         }

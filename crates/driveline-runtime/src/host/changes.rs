@@ -115,7 +115,7 @@ impl Target {
         // Checks the type, and converts the value to the declared one.
         parameters.set(&word.name, word.value.clone()).map_err(|e| e.to_string())?;
         let value = parameters.get(&word.name).map_err(|e| e.to_string())?;
-        let _inside = self.seen.enter(Call::OnEvent, MonotonicNs::now(), None);
+        let _inside = self.seen.enter(Call::OnParameter, MonotonicNs::now(), None);
         let call = AssertUnwindSafe(|| self.component.on_parameter(&word.name, &value));
         let outcome = catch_unwind(call).map_err(|_| "its callback panicked".to_owned());
         let outcome = outcome.and_then(|done| done.map_err(|e| e.text));
