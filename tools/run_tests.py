@@ -40,7 +40,7 @@ from test_steps import JOBS, LONG, ROOT, STEPS, Step
 # Maximum number of failures whose reasons are repeated at the end.
 MOST_REASONS = 30
 # Number of test programs that run at the same time, except in measured steps. Most of them wait.
-AT_ONCE = int(JOBS) + 1
+AT_ONCE = 2 * int(JOBS)
 # After a silence of this many seconds, the names of the running programs are printed.
 SILENT_S = 60
 # Disk space that each suite needs for a build from nothing, in GiB. Checked before the first step,

@@ -25,7 +25,7 @@ PEERS = ROOT / "build/test-peers"
 
 @dataclass
 class Together:
-    """Commands that run at the same time, in place of one command, because they mostly wait.
+    """Commands that run at the same time, in place of one command.
 
     The output of each is printed as a whole when it ends.
     """
@@ -268,11 +268,11 @@ def experiments(*ids):
             f"-DPEERS_DRIVELINE_LIBRARY={DEBUG / 'libdriveline.so'}",
         ],
         ["cmake", "--build", str(STAGES), "-j", JOBS],
-        # A run mostly waits, so two halves run at the same time.
+        # A run mostly waits, so four parts run at the same time.
         Together(
             [
-                ["python3", "tools/check_experiments.py", f"{BUILD}/bin/driveline", *half]
-                for half in ([ids[::2], ids[1::2]] if ids else [[]])
+                ["python3", "tools/check_experiments.py", f"{BUILD}/bin/driveline", *part]
+                for part in ([ids[i::4] for i in range(4)] if ids else [[]])
             ]
         ),
     ]
@@ -289,9 +289,13 @@ STEPS = [
         "source",
         "Layers, unsafe quarantine, source rules, links and language of documentation",
         [
-            ["python3", "tools/check_source.py"],
-            ["python3", "tools/check_docs.py"],
-            ["python3", "tools/check_language.py"],
+            Together(
+                [
+                    ["python3", "tools/check_source.py"],
+                    ["python3", "tools/check_docs.py"],
+                    ["python3", "tools/check_language.py"],
+                ]
+            )
         ],
     ),
     Step("licences", "Licences of all packages", [["python3", "tools/check_licences.py"]]),
@@ -299,10 +303,17 @@ STEPS = [
         "format",
         "Formatting",
         [
-            ["cargo", "fmt", "--all", "--check"],
-            ["cargo", "fmt", "--manifest-path", "lab/peers/rust/Cargo.toml", "--all", "--check"],
-            ["cargo", "fmt", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--check"],
-            ["python3", "tools/format_cpp.py", "--check"],
+            Together(
+                [
+                    ["cargo", "fmt", "--all", "--check"],
+                    [
+                        *("cargo", "fmt", "--all", "--check"),
+                        *("--manifest-path", "lab/peers/rust/Cargo.toml"),
+                    ],
+                    ["cargo", "fmt", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--check"],
+                    ["python3", "tools/format_cpp.py", "--check"],
+                ]
+            )
         ],
     ),
     Step(
