@@ -398,16 +398,15 @@ STEPS = [
         beside=True,
     ),
     Step(
-        "ctest",
-        "C++ tests of the SDK and the examples",
-        [ctest(BUILD)],
-        "tests",
-        beside=True,
-    ),
-    Step(
         "cargo",
         "Rust tests, documentation examples included",
         [cargo("test", "--workspace", "--no-fail-fast")],
+        "tests",
+    ),
+    Step(
+        "ctest",
+        "C++ tests of the SDK and the examples",
+        [ctest(BUILD)],
         "tests",
     ),
     Step(
