@@ -6,8 +6,8 @@
   laboratory.
 - `unsafe` occurs only in the crates of QUARANTINE, the directories of BORDERS, and PEERS. Every
   crate inherits the workspace's lints.
-- Every source file starts with its SPDX line, names no home directory, and has at most LINES_MAX
-  lines.
+- Every source file starts with its SPDX line, names no home directory, has at most LINES_MAX
+  lines, and is executable if it starts with #!.
 - Files of a crate do not use each other in loops of more than three (file_circles.py).
 - Gating tests, which a merge needs, do not depend on time (time_in_tests.py). Exceptions give their
   reason, or are older than this rule.
@@ -175,6 +175,12 @@ def check_text(path, text):
             yield True, f"{path}:{number}: {found.group(0)} exists on one machine only"
 
 
+def check_program(path, text, mode):
+    """A file that begins as a program is one: pages name it as a command."""
+    if text.startswith("#!") and not mode & 0o111:
+        yield f"{path}: begins with #! and is not executable: `chmod +x {path}`"
+
+
 def source_files(root):
     """Yields the source files under version control, and new ones that git does not ignore."""
     listed = subprocess.run(
@@ -236,6 +242,7 @@ def check_tree(root, lower=False):
     for path, text in sources.items():
         for is_error, message in check_text(path, text):
             (errors if is_error else warnings).append(message)
+        errors += check_program(path, text, (root / path).stat().st_mode)
         if path.suffix == ".rs":
             if PEERS not in path.parents:
                 errors += check_unsafe(crate_of(path, manifests), path, text)

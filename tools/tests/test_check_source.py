@@ -123,6 +123,14 @@ class Text(unittest.TestCase):
         self.assertEqual(len(self.errors("fn main() {}\n")), 1)
         self.assertEqual(len(self.errors(SPDX_RS.replace("Apache-2.0", "MIT"))), 1)
 
+    def test_a_program_is_executable(self):
+        def errors(text, mode):
+            return len(list(check_source.check_program("f", text, mode)))
+
+        self.assertEqual(errors("#!/bin/sh\n" + SPDX_SH, 0o644), 1)
+        self.assertEqual(errors("#!/bin/sh\n" + SPDX_SH, 0o755), 0)
+        self.assertEqual(errors(SPDX_RS, 0o644), 0)
+
     def test_length(self):
         self.assertEqual(list(check_source.check_text("f", SPDX_RS + "x\n" * 499)), [])
         self.assertEqual(
