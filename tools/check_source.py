@@ -251,6 +251,9 @@ def check_tree(root, lower=False):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     arguments = [a for a in sys.argv[1:] if a != "--lower"]
     root = arguments[0] if arguments else Path(__file__).resolve().parent.parent
     errors, warnings = check_tree(root, lower="--lower" in sys.argv)

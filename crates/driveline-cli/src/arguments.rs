@@ -388,14 +388,14 @@ pub(crate) enum Names {
 
 #[derive(Debug, Args)]
 pub(crate) struct Domain {
-    /// Domain, as in the graph [default: default]
+    /// Domain, as in the graph [default: DRIVELINE_DOMAIN, or else `default`]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) domain: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WhichRun {
-    /// Domain of the run, as in the graph [default: default]
+    /// Domain of the run, as in the graph [default: DRIVELINE_DOMAIN, or else `default`]
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
     /// Run to select: the name of its graph, or at least 4 digits of its id

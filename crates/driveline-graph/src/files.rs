@@ -178,9 +178,10 @@ pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > yaml::MAX_FILE_BYTES {
-        return Err(
-            format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES).into()
-        );
+        return Err(Unreadable {
+            reason: format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES),
+            help: Some("split it; a graph names its parts under `include:`".to_owned()),
+        });
     } else if bytes.len() > most {
         return Err(format!(
             "with it, the files of the graph are longer than {MAX_BYTES} bytes together"
@@ -287,7 +288,10 @@ impl Files {
         let room = MAX_BYTES.saturating_sub(self.sources.bytes());
         self.tried += 1;
         let fault = if self.tried > MAX_FILES {
-            Err(format!("a graph can have at most {MAX_FILES} files").into())
+            Err(Unreadable {
+                reason: format!("a graph can have at most {MAX_FILES} files"),
+                help: Some("put the content of several files into one".to_owned()),
+            })
         } else {
             bounded_text(path, room)
         };

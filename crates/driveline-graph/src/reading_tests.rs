@@ -50,6 +50,8 @@ fn what_is_no_text_file_is_not_read() {
         &[(0, "cannot read /dev/zero: it is not a regular file", "check the path")],
     );
     finds(&load_path(f.dir.path()), &[(0, "it is a directory", "")]);
+    std::fs::write(f.dir.path().join("g.yaml"), vec![b' '; yaml::MAX_FILE_BYTES + 1]).unwrap();
+    finds(&f.load(), &[(0, "it is longer than the 4194304 bytes that are read", "`include:`")]);
     std::fs::write(f.dir.path().join("g.yaml"), b"driveline: 1\n# caf\xe9\n").unwrap();
     finds(&f.load(), &[(0, "line 2 is not in UTF-8", "save it as UTF-8; `iconv ")]);
     for mark in ["\u{feff}", ""] {

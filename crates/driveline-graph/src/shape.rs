@@ -175,6 +175,21 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Returns the values that a schema permits, for people; of nested choices, those of each.
+    fn expected(&self, schema: &'a Json) -> Vec<String> {
+        let schema = self.resolve(schema);
+        if let Some(constants) = constants_for_people(schema) {
+            return vec![constants];
+        }
+        match schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
+            Some(branches) => branches.iter().flat_map(|b| self.expected(b)).collect(),
+            None => {
+                let types = type_names(schema).into_iter().filter(|t| *t != "null");
+                types.map(for_people).collect()
+            }
+        }
+    }
+
     fn choice(&mut self, node: &Node, branches: &'a [Json], key: Span) {
         let branches: Vec<&Json> = branches.iter().map(|b| self.resolve(b)).collect();
         let fitting: Vec<&Json> = branches.iter().copied().filter(|b| fits_type(node, b)).collect();
@@ -182,17 +197,7 @@ impl<'a> Checker<'a> {
         match (&node.value, fitting.as_slice()) {
             (_, []) => {
                 let mut expected: Vec<String> = Vec::new();
-                for b in &branches {
-                    let words = constants_for_people(b).map_or_else(
-                        || {
-                            type_names(b)
-                                .into_iter()
-                                .filter(|t| *t != "null")
-                                .map(for_people)
-                                .collect()
-                        },
-                        |c| vec![c],
-                    );
+                for words in branches.iter().map(|b| self.expected(b)) {
                     expected.extend(
                         words.into_iter().filter(|w| !expected.contains(w)).collect::<Vec<_>>(),
                     );
@@ -487,6 +492,12 @@ impl<'a> Checker<'a> {
                     format!("write a list: `{key}: [{value}]`")
                 })
             }
+            (Value::List(items), [only]) if only == "text" => match items.as_slice() {
+                [Node { value: Value::Text(t), .. }] => {
+                    Some(format!("write one value, without brackets: `{}`", shorten(t)))
+                }
+                _ => Some("write one value, without brackets".to_owned()),
+            },
             (Value::Text(t), [only]) if only != "text" && t.parse::<f64>().is_ok() => {
                 Some("remove the quotes".to_owned())
             }

@@ -176,6 +176,20 @@ fn keys_of_gateways_that_another_process_knows_are_skipped_and_their_pins_are_ke
 }
 
 #[test]
+fn a_value_of_another_kind_is_refused_with_all_kinds_that_fit() {
+    let head = "driveline: 1\nmodules:\n  m:\n";
+    finds(
+        &graph(&format!("{head}    cpus: x\n    components: {{}}\n")),
+        &[(4, "`cpus` needs a number or a list, and this is the text \"x\"", "share of CPU time")],
+    );
+    let trigger = "{library: l, class: C, trigger: {kind: all_latest, on: [image]}}";
+    finds(
+        &graph(&format!("{head}    components:\n      c: {trigger}\n")),
+        &[(5, "`on` needs text, and this is a list", "without brackets: `image`")],
+    );
+}
+
+#[test]
 fn a_domain_that_no_run_could_join_is_refused() {
     for domain in ["a/b", "my car", "''"] {
         finds(
