@@ -220,12 +220,12 @@ const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's pub
 
 const COUNTERS_TEXT: &str = "Each with its reason; components without any are left out. \
                              <b>Missing</b>: an input had no sample yet. <b>Stale</b>: an input's \
-                             sample was older than allowed; reads that it was kept from count \
-                             too. <b>Unmatched</b>: no partners of the same time. <b>Held</b>: an \
-                             input waited because the component holds as many samples as it may. \
-                             <b>Unreadable</b>: a sample could not be read. <b>Overruns</b>: ticks \
-                             of a timer that passed while the call before was running, or while \
-                             its thread got no processor.";
+                             sample was older than allowed; a call was not made, or a read \
+                             returned nothing. <b>Unmatched</b>: no partners of the same time. \
+                             <b>Held</b>: an input waited because the component holds as many \
+                             samples as it may. <b>Unreadable</b>: a sample could not be read. \
+                             <b>Overruns</b>: ticks of a timer that passed while the call before \
+                             was running, or while its thread got no processor.";
 
 const FAULTS_TEXT: &str = "Processes that ended without being asked to. <b>Ready</b>: time from \
                            the end until the new process had initialised. <b>First sample</b>: \
