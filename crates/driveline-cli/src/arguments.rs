@@ -2,8 +2,10 @@
 //! The command line.
 
 mod deployment;
+mod domain;
 
 pub(crate) use deployment::{DeployBuild, DeployManifest, Deployment, WorkloadKind};
+pub(crate) use domain::{Domain, WhichRun};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -384,23 +386,6 @@ pub(crate) enum Names {
     Runs,
     Modules,
     Parameters,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Domain {
-    /// Domain, as in the graph [default: DRIVELINE_DOMAIN, or else `default`]
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) domain: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct WhichRun {
-    /// Domain of the run, as in the graph [default: DRIVELINE_DOMAIN, or else `default`]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) domain: Option<String>,
-    /// Run to select: the name of its graph, or at least 4 digits of its id
-    #[arg(long, value_name = "NAME")]
-    pub(crate) run: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

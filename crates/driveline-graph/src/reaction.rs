@@ -192,17 +192,6 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
                     _ => {}
                 }
             }
-            let Some(limit) = spec.limits.max_held else { continue };
-            for (port, input) in &c.inputs {
-                let InputSpec::Detailed(d) = input else { continue };
-                if let Some(held) = d.max_held.filter(|held| *held > limit) {
-                    report(
-                        &["components", name, "inputs", port, "max_held"],
-                        format!("the input `{port}` may hold {held} samples, its module {limit}"),
-                        "lower it, or raise `max_held` under `limits:` of the module".into(),
-                    );
-                }
-            }
         }
     }
 }

@@ -81,3 +81,30 @@ fn keys_that_cannot_work_are_named() {
         assert!(shown.contains("error") && shown.contains(wanted), "{wanted} is not in\n{shown}");
     }
 }
+
+/// The number that is computed for an input counts like one that is written.
+#[test]
+fn an_input_may_hold_no_more_than_its_module() {
+    let input = |held: &str, limit: u32| {
+        let text = SOUND
+            .replace(
+                "  perception:\n",
+                &format!("  perception:\n    limits: {{max_held: {limit}}}\n"),
+            )
+            .replace("qos: {depth: 4}", &format!("{held}qos: {{depth: 4}}"));
+        Fixture::new(&[("g.yaml", &text)]).load()
+    };
+    for (held, limit, text) in [
+        (
+            "",
+            1,
+            "the input `image` may hold 3 samples (1 for its trigger, 2 for calls), its module 1",
+        ),
+        ("max_held: 5, ", 4, "the input `image` may hold 5 samples, its module 4"),
+    ] {
+        let found = input(held, limit).diagnostics.render(Colour::No);
+        assert!(found.contains(text) && found.contains("lower `max_held` of the input"), "{found}");
+    }
+    sound(input("", 3));
+    sound(input("max_held: 5, ", 5));
+}

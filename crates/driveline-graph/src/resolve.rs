@@ -659,6 +659,24 @@ impl<'a> Resolver<'a> {
                     Some(help),
                 );
             }
+            if let Some(limit) = module.limits.max_held.filter(|limit| max_held > *limit) {
+                let (place, parts) = if detail.is_some_and(|d| d.max_held.is_some()) {
+                    (self.place(at, &["inputs", &port, "max_held"], Part::Value), String::new())
+                } else {
+                    let calls = max_held - needed;
+                    (place.clone(), format!(" ({needed} for its trigger, {calls} for calls)"))
+                };
+                self.error(
+                    format!(
+                        "the input `{port}` may hold {max_held} samples{parts}, its module {limit}"
+                    ),
+                    place,
+                    Some(
+                        "lower `max_held` of the input, or raise it under `limits:` of the module"
+                            .into(),
+                    ),
+                );
+            }
             let schema = class
                 .and_then(|c| c.inputs.iter().find(|p| p.name == port))
                 .map(|p| p.schema.clone());

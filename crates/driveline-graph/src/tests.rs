@@ -472,6 +472,24 @@ fn the_ends_of_a_topic_must_agree() {
             )],
         ),
         (
+            &[("qos: {depth: 5}", "qos: {lease_ms: 100}"), ("qos: {depth: 4}", "qos: {depth: 1}")],
+            &[(13, "`lease_ms` of the topic `camera/image` has no effect", "manual_by_topic`")],
+        ),
+        (
+            &[
+                ("qos: {depth: 5}", "qos: {liveliness: manual_by_topic}"),
+                ("qos: {depth: 4}", "qos: {depth: 1}"),
+            ],
+            &[(13, "`liveliness: manual_by_topic` of the topic `camera/image`", "`lease_ms: N`")],
+        ),
+        (
+            &[
+                ("qos: {depth: 5}", "qos: {liveliness: manual_by_topic, lease_ms: 100}"),
+                ("qos: {depth: 4}", "qos: {lease_ms: 200}"),
+            ],
+            &[],
+        ),
+        (
             &[("external: true", "external: false")],
             &[(25, "no component reads the topic `lanes`", "external: true")],
         ),

@@ -9,7 +9,7 @@ use super::section::{InSection, TopicRule, corrected};
 use super::units::ByteSize;
 use driveline::Reach;
 use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_PINS, MAX_PAYLOAD, MAX_PINS};
-use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
+use driveline_types::{Liveliness, PayloadKind, PlainLayout, Qos, Schema, TopicName};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -572,7 +572,33 @@ impl<'a> Topic<'a> {
             }
         }
         self.depths();
+        self.leases();
         self.checksums_by_rules();
+    }
+
+    /// Reports leases that no publisher can miss, and signs of life for which nobody waits.
+    fn leases(&mut self) {
+        let is_manual = |e: &&End| e.qos.liveliness == Liveliness::ManualByTopic;
+        let manual = self.publishers().find(is_manual);
+        let lease = self.ends.iter().copied().find(|e| e.qos.lease_ms.is_some());
+        let (what, why, help, end) = match (manual, lease, self.publishers().next()) {
+            (None, Some(end), Some(_)) => (
+                "lease_ms",
+                "its publishers have `liveliness: automatic`",
+                "add `liveliness: manual_by_topic` beside it, or remove it",
+                end,
+            ),
+            (Some(end), None, _) => (
+                "liveliness: manual_by_topic",
+                "neither the publisher nor a subscription has a `lease_ms`",
+                "add `lease_ms: N` beside it, or remove it",
+                end,
+            ),
+            _ => return,
+        };
+        let message = format!("`{what}` of the topic `{}` has no effect: {why}", self.name);
+        let place = end.place.clone();
+        self.report(Diagnostic::warning(message).help(help), place);
     }
 
     /// Checks the depths of inputs. Beyond the process, a publisher keeps as many samples as its

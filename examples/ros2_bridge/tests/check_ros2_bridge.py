@@ -132,7 +132,7 @@ class Bridge(Example):
 
     def test_gateway_list_drops_a_killed_node(self):
         def explained():
-            return self.gateway_list("--domain", "ros2_bridge")
+            return self.gateway_list()
 
         def shows_node(_):
             text = explained()

@@ -112,7 +112,7 @@ def adapted_script(bin_dir, logs):
     tool = bin_dir / "driveline"
     script = commands().replace("build/bin/driveline", str(tool))
     carries = (
-        f"examples/two_hosts/hosts.sh on roof {tool} gateway list --domain two_hosts"
+        f"examples/two_hosts/hosts.sh on roof {tool} gateway list"
         " | grep -q '→ trunk *carried'"
     )
     for line in (PAUSE, WAIT):

@@ -3,7 +3,7 @@
 
 use super::deploy_settings::{ENDS_WITHIN, images_in};
 use super::deployed;
-use super::describer::{describer, load_options};
+use super::describer::{describer, load_options, print_mistakes};
 use crate::arguments::DeployBuild;
 use crate::exit;
 use driveline_deploy::manifest::{image_part, local};
@@ -38,8 +38,11 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
         ..load_options(&describer)
     };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
+    let Some(mut graph) = graph else {
+        print_mistakes(&diagnostics, screen);
+        return Ok(exit::GRAPH);
+    };
     screen.print_error(&diagnostics.render(screen.errors()));
-    let Some(mut graph) = graph else { return Ok(exit::GRAPH) };
     let host: PathBuf = find_host().map_err(|e| e.to_string())?;
     let engine = Engine::find(arguments.engine.as_deref()).map_err(|e| e.to_string())?;
     let repository = local(&graph.name);

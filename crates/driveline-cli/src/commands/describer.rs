@@ -2,8 +2,10 @@
 //! Descriptions of component libraries, from `driveline-host`.
 
 use driveline_graph::descriptor::ComponentClass;
-use driveline_graph::{Describe, DescribeError, Environment, LoadOptions};
+use driveline_graph::{Describe, DescribeError, Diagnostics, Environment, LoadOptions};
 use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
+use driveline_terminal::screen::Screen;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Asks `driveline-host`. If that program is missing, reports this at the first library.
@@ -17,6 +19,16 @@ pub(super) fn describer() -> Describer {
 /// are known.
 pub(super) fn load_options(describe: &dyn Describe) -> LoadOptions<'_> {
     LoadOptions { registered: driveline_gateway::registered(), ..LoadOptions::new(describe) }
+}
+
+/// Prints what was found in a graph that has mistakes: on standard error, or with `--json` as one
+/// object on standard output.
+pub(super) fn print_mistakes(diagnostics: &Diagnostics, screen: &Screen) {
+    if screen.json {
+        screen.print_json(&json!({ "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
+    } else {
+        screen.print_error(&diagnostics.render(screen.errors()));
+    }
 }
 
 impl Describe for Describer {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commands about graph files and libraries.
 
-use super::describer::{describer, load_options};
+use super::describer::{describer, load_options, print_mistakes};
 use crate::arguments::{Graph, Validate};
 use crate::text::count;
 use crate::{exit, picture};
@@ -85,7 +85,7 @@ pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
     let Loaded { graph, diagnostics } =
         load(&arguments.graph, &LoadOptions { modules: Some(Vec::new()), ..load_options(&none) });
     let Some(graph) = graph else {
-        screen.print_error(&diagnostics.render(screen.errors()));
+        print_mistakes(&diagnostics, screen);
         return exit::GRAPH;
     };
     if screen.json {

@@ -3,7 +3,7 @@
 
 use super::deploy_build::has_gateway;
 use super::deploy_settings::ENDS_WITHIN;
-use super::describer::{describer, load_options};
+use super::describer::{describer, load_options, print_mistakes};
 use crate::arguments::{DeployManifest, WorkloadKind};
 use crate::exit;
 use driveline_deploy::manifest::{self, Manifest, ManifestOptions, Workload, kubernetes_notes};
@@ -85,8 +85,11 @@ fn manifest_of(arguments: &DeployManifest, screen: &Screen) -> Result<Option<Man
     let describer = describer();
     let options = LoadOptions { set: arguments.set.clone(), ..load_options(&describer) };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
+    let Some(graph) = graph else {
+        print_mistakes(&diagnostics, screen);
+        return Ok(None);
+    };
     screen.print_error(&diagnostics.render(screen.errors()));
-    let Some(graph) = graph else { return Ok(None) };
     let options = ManifestOptions {
         registry: arguments.registry.clone(),
         tag: Some(arguments.tag.clone()),

@@ -89,6 +89,19 @@ fn a_run_is_shown_is_healthy_and_ends_in_good_order_when_it_is_stopped() {
     assert_eq!(left(&f), Vec::<String>::new());
 }
 
+/// The commands would work on the domain of the environment, not on the one that is named.
+#[test]
+fn a_named_domain_is_refused_if_the_environment_names_a_directory() {
+    let f = Fixture::new(GRAPH);
+    for command in [&["stop"][..], &["status"], &["param", "list"], &["topic", "list"]] {
+        let (code, out, err) = f.run(&[command, &["--domain", "other"]].concat());
+        let directory = f.path("domain");
+        let text = format!("DRIVELINE_DOMAIN_DIR={} already selects", directory.display());
+        assert_eq!((code, out.as_str()), (2, ""), "{command:?}: {err}");
+        assert!(err.contains(&text) && err.contains("leave out `--domain`"), "{err}");
+    }
+}
+
 #[test]
 fn without_a_run_the_commands_say_so_and_where() {
     let f = Fixture::new(GRAPH);

@@ -131,6 +131,19 @@ fn what_passes_to_ros2_is_shown_with_its_graph() {
 }
 
 #[test]
+fn mistakes_are_json_if_the_result_would_be() {
+    let f = Fixture::new(&GRAPH.replace("topic: b", "topik: b").replace("name: demo", "nam: demo"));
+    let deploy = ["deploy", "compose", "g.yaml", "--json"];
+    for command in [&["graph", "g.yaml", "--json"][..], &["doctor", "g.yaml", "--json"], &deploy] {
+        let (code, out, err) = f.run(command);
+        let found: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+        let message = &found["diagnostics"][0]["message"];
+        assert!(code != 0 && err.is_empty(), "{command:?} {code}: {err}");
+        assert!(message.as_str().unwrap().contains("unknown key `nam`"), "{found}");
+    }
+}
+
+#[test]
 fn libraries_are_described() {
     let f = Fixture::new(GRAPH);
     let (code, out, _) = f.run(&["describe", "lib"]);

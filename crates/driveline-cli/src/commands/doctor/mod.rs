@@ -4,7 +4,7 @@
 mod graph;
 mod machine;
 
-use super::describer::{describer, load_options};
+use super::describer::{describer, load_options, print_mistakes};
 use crate::arguments::Doctor;
 use crate::exit;
 use driveline_graph::model::{Schedule, SchedulingClass};
@@ -110,10 +110,8 @@ pub(crate) fn doctor(arguments: &Doctor, screen: &Screen) -> u8 {
 fn resolved(path: &Path, screen: &Screen) -> Option<ResolvedGraph> {
     let describer = describer();
     let Loaded { graph, diagnostics } = load(path, &load_options(&describer));
-    if screen.json && graph.is_none() {
-        screen.print_json(&json!({ "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
-    } else if graph.is_none() {
-        screen.print_error(&diagnostics.render(screen.errors()));
+    if graph.is_none() {
+        print_mistakes(&diagnostics, screen);
     }
     graph
 }
