@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from usage import answer_help
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
@@ -138,4 +140,5 @@ def main():
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main())

@@ -31,6 +31,8 @@ import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
+from usage import answer_help
+
 # Complaints with these beginnings are caused by a busy machine, not by the program.
 OF_THE_MACHINE = ("the hypervisor took",)
 # Systems that are judged: Driveline and the floors of the machine.
@@ -228,4 +230,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main(sys.argv[1:]))

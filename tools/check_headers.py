@@ -18,6 +18,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from usage import answer_help
+
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "sdk/cpp/include"
 USES = ROOT / "sdk/cpp/tests/compilers/uses.cpp"
@@ -103,4 +105,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main(sys.argv[1:]))

@@ -22,6 +22,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from usage import answer_help
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build"
 PREFIX = BUILD / "prefix"
@@ -277,6 +279,7 @@ def main():
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     try:
         sys.exit(main())
     except CheckError as e:

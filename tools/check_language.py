@@ -27,6 +27,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from usage import answer_help
+
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = Path("tools/language.json")
 COLUMNS = 100
@@ -217,9 +219,6 @@ def table(rooms):
 
 
 def main(arguments):
-    if "-h" in arguments or "--help" in arguments:
-        print(__doc__)
-        return 0
     if arguments[:1] == ["--list"]:
         rooms = figures(ROOT, tracked(ROOT))
         if len(arguments) != 2 or arguments[1] not in rooms:
@@ -257,4 +256,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main(sys.argv[1:]))

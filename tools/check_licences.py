@@ -16,6 +16,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from usage import answer_help
+
 
 # Each workspace has its own lock file.
 WORKSPACES = (".", "lab/peers/rust", "crates/driveline-gateway-ros2/tests/peer/ros2_client")
@@ -136,4 +138,5 @@ def main():
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main())

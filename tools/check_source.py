@@ -26,6 +26,7 @@ from pathlib import Path
 import file_circles
 import time_in_tests
 from test_steps import measured_files
+from usage import answer_help
 
 # From left to right. A crate may use crates of layers to its left, and crates before it in its own
 # layer.
@@ -251,9 +252,6 @@ def check_tree(root, lower=False):
 
 
 def main():
-    if {"-h", "--help"} & set(sys.argv[1:]):
-        print(__doc__)
-        return 0
     arguments = [a for a in sys.argv[1:] if a != "--lower"]
     root = arguments[0] if arguments else Path(__file__).resolve().parent.parent
     errors, warnings = check_tree(root, lower="--lower" in sys.argv)
@@ -274,4 +272,5 @@ def main():
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main())

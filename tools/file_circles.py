@@ -15,6 +15,8 @@ import re
 import sys
 from pathlib import Path
 
+from usage import answer_help
+
 ROOT = Path(__file__).resolve().parent.parent
 COMMENT_OR_TEXT = re.compile(
     r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:[^"\\]|\\.)*"|b?\'(?:[^\'\\\n]|\\.[^\'\n]*)\'',
@@ -243,4 +245,5 @@ def main():
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     main()

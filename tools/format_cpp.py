@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Formats the C and C++ sources with clang-format 14, or checks their format with --check.
+"""Formats the C and C++ sources with clang-format 14.
+
+Usage: format_cpp.py [--check]
+  --check   changes no file, and names the places that have another format
 
 Other releases of clang-format break lines elsewhere, so the release is fixed. driveline.h is
 generated and left alone.
@@ -8,6 +11,8 @@ generated and left alone.
 
 import subprocess
 import sys
+
+from usage import answer_help
 
 PROGRAM = "clang-format-14"
 GENERATED = {"sdk/cpp/include/driveline/driveline.h"}
@@ -29,4 +34,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main())

@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 from test_steps import DEBUG, ROOT
+from usage import answer_help
 
 GRAPH = ROOT / "lab/chaos/graphs/vehicle.yaml"
 REPORTS = ROOT / "build/measured/faults"
@@ -147,4 +148,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main(sys.argv[1:]))

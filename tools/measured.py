@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from test_steps import ROOT, STEPS
+from usage import answer_help
 
 RESULTS = ROOT / "build/measured/results.jsonl"
 PAGE = ROOT / "docs/reliability.md"
@@ -180,4 +181,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main(sys.argv[1:]))

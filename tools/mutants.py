@@ -26,6 +26,7 @@ from pathlib import Path
 
 from failures import Failures
 from run_tests import count
+from usage import answer_help
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build/mutants"
@@ -389,4 +390,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main(sys.argv[1:]))

@@ -12,6 +12,8 @@ import sys
 import venv
 from pathlib import Path
 
+from usage import answer_help
+
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "tools/packages/python.txt"
 DIRECTORY = ROOT / "build/python"
@@ -63,4 +65,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main(sys.argv[1:]))

@@ -36,6 +36,7 @@ from failures import Failures
 from slowest import Timed, table
 from test_programs import Program, has_documentation, programs_of_cargo, runs_tests, split
 from test_steps import JOBS, LONG, ROOT, STEPS, Step
+from usage import answer_help
 
 # Maximum number of failures whose reasons are repeated at the end.
 MOST_REASONS = 30
@@ -502,4 +503,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main(sys.argv[1:]))

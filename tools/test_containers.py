@@ -26,6 +26,7 @@ from pathlib import Path
 
 import test_containers_lab
 from container_place import BIN, Fault, PATIENCE, PYTHON, Place, check, summary, wait
+from usage import answer_help
 
 
 def test_each_module_runs_in_a_container_with_few_rights_and_nothing_stays(place):
@@ -748,4 +749,5 @@ def main(names):
 
 
 if __name__ == "__main__":
+    answer_help(__doc__)
     sys.exit(main(sys.argv[1:]))

@@ -324,8 +324,11 @@ impl NetworkSpec {
         });
         let named = tls.chain(self.zenoh.iter().map(|path| (&["zenoh"][..], path, None)));
         let wrong = |(keys, path, pem): (_, &PathBuf, Option<&str>)| {
-            let why = unreadable(path).or_else(|| pem.and_then(|label| lacks_pem(path, label)))?;
-            Some((keys, format!("cannot read {}: {why}", path.display()), None))
+            let (why, help) = match unreadable(path) {
+                Some(why) => (why, None),
+                None => (pem.and_then(|label| lacks_pem(path, label))?, Some(WRITE_PEM)),
+            };
+            Some((keys, format!("cannot read {}: {why}", path.display()), help))
         };
         // Zenoh removes any file at the path of its socket.
         let sockets = self.listen.iter().filter_map(|endpoint| endpoint::socket_path(endpoint));
@@ -547,6 +550,8 @@ impl GatewayConfig {
 
 /// Number of bytes at the beginning of a certificate or key file that are checked.
 const MAX_PEM_LEN: u64 = 1 << 20;
+const WRITE_PEM: &str =
+    "write it in PEM: `openssl x509` converts certificates, `openssl pkey` keys";
 
 /// Returns the reason why a file has no PEM block of this kind. Zenoh does not report it for
 /// outgoing connections.
@@ -561,11 +566,7 @@ fn lacks_pem(path: &Path, label: &str) -> Option<String> {
     let has = text.lines().any(|line| {
         line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{label}-----"))
     });
-    (!has).then(|| {
-        format!(
-            "it has no `-----BEGIN {label}-----`: write it in PEM (`openssl x509`, `openssl pkey`)"
-        )
-    })
+    (!has).then(|| format!("it has no `-----BEGIN {label}-----`"))
 }
 
 #[cfg(test)]

@@ -424,6 +424,7 @@ fn files_without_certificates_or_keys_are_named_with_their_keys() {
         let (certificate, private_key) = (file("a.pem", certificate), file("a.key", key));
         let tls = TlsSpec { authority: certificate.clone(), certificate, private_key };
         let found = NetworkSpec { tls: Some(tls), ..NetworkSpec::default() }.unreadable_files();
+        assert!(found.iter().all(|(_, _, help)| help.unwrap().starts_with("write it in PEM")));
         found.into_iter().map(|(keys, why, _)| (keys[1], why)).collect::<Vec<_>>()
     };
     let certificate = b"Subject: CN=a\n-----BEGIN CERTIFICATE-----\r\nMII\n";

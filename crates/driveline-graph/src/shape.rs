@@ -595,6 +595,9 @@ fn mappings(branches: &[&Json]) -> Vec<String> {
     };
     let own = |b: &Json| match b["properties"].as_object()?.iter().collect::<Vec<_>>()[..] {
         [(key, value)] if value["type"] == "string" => Some(format!("{{ {key}: NAME }}")),
+        [(key, value)] if value["items"]["type"] == "integer" => {
+            Some(format!("{{ {key}: [NUMBER] }}"))
+        }
         _ => None,
     };
     branches.iter().flat_map(|b| own(b).into_iter().chain(nested(b))).collect()

@@ -403,6 +403,14 @@ fn references_that_lead_nowhere_come_with_a_suggestion() {
 /// The bounds are those that publishers and subscriptions check. So a start accepts every value
 /// that `validate` permits.
 #[test]
+fn mappings_are_listed_among_possible_values() {
+    finds(
+        &graph("driveline: 1\ntopics:\n  t: {reach: host, access: bob}\nmodules: {}\n"),
+        &[(3, "`access` cannot be `bob`", "`own_user`, `anyone`, `{ users: [NUMBER] }`")],
+    );
+}
+
+#[test]
 fn bounds_are_those_of_the_endpoints() {
     use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
     let text = |pins: u32, loans: u32, held: u32, depth: u32, ms: u32| {

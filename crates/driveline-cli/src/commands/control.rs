@@ -258,11 +258,19 @@ pub(super) fn select(which: &WhichRun, patience: Duration) -> Result<Found, Miss
                 .run
                 .as_deref()
                 .map_or_else(String::new, |name| format!(" '{}'", cut(name, NAME)));
+            let id = which.run.as_deref().filter(|name| name.len() < FEWEST_DIGITS);
+            let id = id.and_then(|digits| others.iter().find(|(s, _)| s.id().starts_with(digits)));
             let there = match (known.is_empty(), silent.len()) {
                 (true, 0) => directory.as_deref().map_or_else(String::new, |directory| {
                     without_launcher::modules(directory, which.run.as_deref())
                 }),
                 (true, n) => format!("; {} there do not respond", count(n as u64, "run")),
+                (false, _) if let Some((socket, _)) = id => {
+                    format!(
+                        "; write at least {FEWEST_DIGITS} digits of an id: {}",
+                        short(socket.id())
+                    )
+                }
                 (false, _) => format!("; there are: {}", known.join(", ")),
             };
             let more = there + &elsewhere(&place);

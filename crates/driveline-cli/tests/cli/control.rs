@@ -209,6 +209,8 @@ fn of_several_runs_in_a_domain_one_is_named() {
     }
     let id = f.json(&["status", "--run", "demo", "--json"])["id"].as_str().unwrap().to_owned();
     assert_eq!(f.json(&["status", "--run", &id[..8], "--json"])["graph"], "demo");
+    let (code, _, err) = f.run(&["stop", "--run", &id[..3]]);
+    assert!(code == 1 && err.contains("; write at least 4 digits of an id: "), "{err}");
     let (code, _, err) = f.run(&["stop", "--run", "third"]);
     assert!(
         code == 1
