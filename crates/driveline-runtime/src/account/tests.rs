@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use driveline::{CallbackRecord, Conversions, InputRecord, Observer};
-use driveline_types::Lineage;
+use driveline_types::header::Arrival;
+use driveline_types::{Lineage, MonotonicNs, SampleHeader};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -3,11 +3,12 @@
 
 use super::attention::Attention;
 use super::events::{EventSender, Inbox};
-use super::gate::Gate;
+use super::group::CallbackGroup;
 use super::lifecycle::Lifecycle;
 use super::record::{CallbackRecord, InputRecord, Observer};
+use super::statistics::{CallbackStats, InputStats, PendingWork, TimerTick};
 use crate::event::{EndpointEvent, EventLines, Severity};
-use crate::raw::{Counts, DeadlineCounter, RawSample, SubscriptionStats};
+use crate::raw::{Counts, DeadlineCounter, RawSample};
 use crate::scope;
 use crate::trigger::{
     Fresh, InputPort, InputStall, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale,
@@ -26,108 +27,6 @@ use std::time::Duration;
 pub(super) const DRAIN_AGAIN: Duration = Duration::from_millis(20);
 /// No deadline.
 const NEVER: u64 = u64::MAX;
-
-/// Concurrency of a group's callbacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupKind {
-    /// One callback of the group at a time.
-    #[default]
-    MutuallyExclusive,
-    /// Any number at a time, the same callback included.
-    Reentrant,
-}
-
-/// A set of callbacks that share a rule of concurrency. Clones are the same group.
-#[derive(Clone, Debug)]
-pub struct CallbackGroup {
-    kind: GroupKind,
-    gate: Arc<Gate>,
-}
-
-impl CallbackGroup {
-    pub(super) fn new(kind: GroupKind) -> Self {
-        Self { kind, gate: Arc::default() }
-    }
-
-    /// Returns the gate that the group's callbacks share, if they exclude each other.
-    pub(super) fn gate(&self) -> Option<Arc<Gate>> {
-        (self.kind == GroupKind::MutuallyExclusive).then(|| self.gate.clone())
-    }
-
-    /// Returns true if callbacks of the two groups exclude each other.
-    pub(super) fn excludes(&self, other: &Self) -> bool {
-        self.kind == GroupKind::MutuallyExclusive && Arc::ptr_eq(&self.gate, &other.gate)
-    }
-
-    /// Opens the gate. Returns true if the waiting thread has excluded the group from its wait and
-    /// must be kicked.
-    #[must_use]
-    fn leave(&self) -> bool {
-        self.kind == GroupKind::MutuallyExclusive && self.gate.leave()
-    }
-
-    /// Returns true if the waiting thread must exclude the group from its wait. The thread is then
-    /// kicked when the running call ends.
-    pub(super) fn pass_over(&self) -> bool {
-        self.kind == GroupKind::MutuallyExclusive && self.gate.pass_over()
-    }
-}
-
-/// One tick of a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimerTick {
-    /// Scheduled time. Ticks are on a fixed grid: lateness does not add up.
-    pub scheduled: MonotonicNs,
-    /// Grid points that passed without a tick since the previous tick.
-    pub overruns: u64,
-}
-
-/// Counters of a callback.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallbackStats {
-    /// Calls made.
-    pub invocations: u64,
-    /// Calls that reported failure or panicked.
-    pub failed: u64,
-    /// Calls skipped because an input had no sample (`AllLatest`).
-    pub skipped_missing: u64,
-    /// Calls skipped, and reads refused, because an input's sample was older than `max_age`.
-    pub skipped_stale: u64,
-    /// Samples that found no partners (`Exact`, `Approximate`).
-    pub unsynchronised: u64,
-    /// Number of times that an input had to wait, or a read of an input failed, because the
-    /// callback held as many samples as permitted.
-    pub held_limit: u64,
-    /// Samples that could not be read; the first error is logged.
-    pub take_errors: u64,
-    /// Timer ticks that passed without a call.
-    pub overruns: u64,
-}
-
-/// Counters of one input of a callback. They are the subscription's, so they include samples that
-/// no call has received.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InputStats {
-    /// Name of the input.
-    pub input: String,
-    /// Its topic.
-    pub topic: TopicName,
-    /// The subscription's counters.
-    pub stats: SubscriptionStats,
-}
-
-/// Calls of a callback or timer in progress, and work that waits for a call.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PendingWork {
-    /// Calls in progress.
-    pub running: u32,
-    /// Index of each input with unread samples that a call will read, and the number of these
-    /// samples. If only completed sets wait for a call: index 0, and the number of sets.
-    pub unread: Vec<(usize, u64)>,
-    /// Time until the next tick of a timer, if unread samples wait for it, or data of calls that
-    /// feed it ([`CallbackHandle::fed_by`](super::CallbackHandle::fed_by)).
-    pub tick: Option<Duration>,
-}
 
 /// Arguments of a callback. Lives for one call, on one thread.
 pub struct Invocation<'a> {

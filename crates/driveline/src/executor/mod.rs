@@ -18,20 +18,22 @@ mod entry;
 mod events;
 mod fairness;
 mod gate;
+mod group;
 mod lifecycle;
 mod record;
 mod schedule;
+mod statistics;
 mod worker;
 
 pub(crate) use attention::Attention;
 pub(crate) use current::{ExecutorId, current};
-pub use entry::{
-    CallbackGroup, CallbackStats, GroupKind, InputStats, Invocation, PendingWork, TimerTick,
-};
+pub use entry::Invocation;
 pub use events::{EventSender, PortEvent};
+pub use group::{CallbackGroup, GroupKind};
 pub use lifecycle::{Lifecycle, StateChange, StateOutcome, StateRequest};
 pub use record::{CallbackRecord, InputRecord, Observer};
 pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
+pub use statistics::{CallbackStats, InputStats, PendingWork, TimerTick};
 
 use crate::error::ExecutorError;
 use crate::raw::{DeadlineCounter, RawSubscription};
