@@ -187,13 +187,21 @@ complete -F _driveline_with_names -o bashdefault -o default driveline
 "#;
 
 const FISH: &str = r#"
-complete -c driveline -n "__fish_seen_subcommand_from mode" -f -a "(driveline mode --names 2>/dev/null)"
-complete -c driveline -n "__fish_seen_subcommand_from info echo" -f -a "(driveline complete topics 2>/dev/null)"
-complete -c driveline -n "__fish_seen_subcommand_from log-level" -f -a "(driveline complete modules 2>/dev/null)"
-complete -c driveline -n "__fish_seen_subcommand_from get set" -f -a "(driveline complete parameters 2>/dev/null)"
-complete -c driveline -l domain -x -a "(driveline complete domains 2>/dev/null)"
-complete -c driveline -l run -x -a "(driveline complete runs 2>/dev/null)"
 function __driveline_graph; string match -r '.*\.ya?ml$' -- (commandline -opc) | tail -n 1; end
+function __driveline_names
+    set -l words (commandline -opc)
+    set -l domain (string replace -f -r '^--domain=' '' -- $words)
+    set -l at (contains -i -- --domain $words)
+    and set domain $words[(math $at + 1)]
+    test -n "$domain[-1]"; and set domain --domain $domain[-1]
+    driveline complete $argv $domain 2>/dev/null
+end
+complete -c driveline -n "__fish_seen_subcommand_from mode" -f -a "(driveline mode --names 2>/dev/null)"
+complete -c driveline -n "__fish_seen_subcommand_from info echo" -f -a "(__driveline_names topics)"
+complete -c driveline -n "__fish_seen_subcommand_from log-level" -f -a "(__driveline_names modules)"
+complete -c driveline -n "__fish_seen_subcommand_from get set" -f -a "(__driveline_names parameters)"
+complete -c driveline -l domain -x -a "(driveline complete domains 2>/dev/null)"
+complete -c driveline -l run -x -a "(__driveline_names runs)"
 complete -c driveline -n "__fish_seen_subcommand_from run" -l module -x -a "(driveline complete modules --graph (__driveline_graph) 2>/dev/null)"
 complete -c driveline -n "__fish_seen_subcommand_from run validate" -l set -x -a "(driveline complete parameters --graph (__driveline_graph) 2>/dev/null)"
 "#;
