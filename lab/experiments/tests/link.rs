@@ -156,8 +156,13 @@ fn only_an_open_loop_is_called_one_and_has_figures_of_its_schedule() {
             let (id, figures) = (case["id"].as_str().unwrap(), &case["figures"]);
             let is_floor = case["role"] != "measured";
             assert!(!is_floor || id.contains(label) && id.contains("ping-pong") != has_schedule);
-            assert!(!figures["transport"]["n"].is_null(), "{case}");
-            assert_eq!(!figures["schedule_relative"].is_null(), has_schedule, "{case}");
+            // A busy machine may run the reader of an open loop only after its end mark, which
+            // replaces the last sample. A ping-pong loses none.
+            let received = case["totals"]["received"].as_u64().unwrap() > 0;
+            assert!(received || has_schedule, "{case}");
+            assert_eq!(!figures["transport"]["n"].is_null(), received, "{case}");
+            let of_schedule = !figures["schedule_relative"].is_null();
+            assert_eq!(of_schedule, has_schedule && received, "{case}");
         }
     }
 }
