@@ -8,7 +8,7 @@ use driveline_types::{Durability, Reliability, SampleHeader, Schema};
 
 #[test]
 fn a_gateway_without_its_clock_cannot_continue() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let control_thread = rig::control_thread(
         dir.path(),
@@ -27,7 +27,7 @@ fn a_gateway_without_its_clock_cannot_continue() {
 
 #[test]
 fn a_refusal_by_dds_does_not_block_answers() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let mut control_thread =
         rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
@@ -47,7 +47,7 @@ fn a_refusal_by_dds_does_not_block_answers() {
 
 #[test]
 fn a_publisher_without_space_is_sent_to_ros_once_there_is_space() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!({
         "domain_id": rig::DOMAIN, "topics": [{ "topic": "/full", "direction": "to_ros" }],
@@ -99,7 +99,7 @@ fn a_publisher_without_space_is_sent_to_ros_once_there_is_space() {
 
 #[test]
 fn a_dds_subscription_with_another_definition_causes_a_remark() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!({
         "domain_id": rig::DOMAIN, "topics": [{ "topic": "/image", "direction": "to_ros" }],
@@ -171,7 +171,7 @@ fn truncated_lists_are_reported() {
 
 #[test]
 fn a_writer_with_a_thread_of_its_own_is_listed_until_it_ends() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!({
         "domain_id": rig::DOMAIN, "zenoh": {},

@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_gateway_whose_dds_has_ended_reports_that_it_cannot_continue() {
-        let _alone = lock(&rig::ALONE);
+        let _alone = rig::alone();
         let dir = tempfile::tempdir().unwrap();
         let rules = serde_json::json!({
             "domain_id": rig::DOMAIN, "topics": [{ "topic": "/a", "direction": "to_ros" }],

@@ -40,7 +40,7 @@ fn remote_publisher(
 
 #[test]
 fn writers_of_a_topic_whose_thread_cannot_go_on_are_refused_with_the_reason() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let control_thread =
         rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
@@ -214,7 +214,7 @@ fn publishers_without_memory_are_tried_again() {
 
 #[test]
 fn a_writer_without_a_reader_is_refused_and_leaves_no_state() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let rules =
         serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
@@ -366,7 +366,7 @@ fn publishers_without_space_are_read_once_others_have_gone() {
 
 #[test]
 fn samples_pass_to_the_other_profile_once_there_is_space() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let rules =
         serde_json::json!([{ "topic": "/passes", "direction": "both", "max_payload": "4 KiB" }]);
@@ -434,7 +434,7 @@ fn image(frame: &[u8], stamp: [u32; 2], pixels: usize) -> Vec<u8> {
 
 #[test]
 fn samples_that_do_not_fit_here_pass_on_and_broken_ones_do_not() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!([
         { "topic": "/converted", "direction": "both", "max_payload": "4 KiB" },
@@ -663,7 +663,7 @@ fn unannounced_writers_are_remembered_up_to_a_limit_and_a_late_announcement_has_
 
 #[test]
 fn a_dds_writer_with_another_definition_is_read_and_causes_a_remark() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let rules =
         serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);

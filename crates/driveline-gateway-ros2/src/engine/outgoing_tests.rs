@@ -59,7 +59,7 @@ fn a_sample_that_is_still_held_is_waited_for() {
 
 #[test]
 fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let control_thread =
         rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
@@ -102,7 +102,7 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
 
 #[test]
 fn a_publisher_whose_schema_has_no_definition_is_reported() {
-    let _alone = lock(&rig::ALONE);
+    let _alone = rig::alone();
     let dir = tempfile::tempdir().unwrap();
     let control_thread =
         rig::control_thread(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));

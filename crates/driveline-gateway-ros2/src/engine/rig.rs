@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Helpers for tests of the gateway's parts.
 
+#[path = "../../tests/rig/turns.rs"]
+mod turns;
+
 use super::control_thread::ControlThread;
 use super::fake_transport::FakeNodes;
 use driveline_gateway::ros2::Ros2GatewayConfig;
 use driveline_shm::{Participant, ParticipantConfig};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// DDS domain of this crate's unit tests; `tests/rig` has those of the test programs.
 pub(super) const DOMAIN: u32 = 1;
-/// Lock for tests that join the domain: a process can join it once at a time.
-pub(super) static ALONE: Mutex<()> = Mutex::new(());
+
+/// Waits until no other test uses the domain, in this process and in others.
+pub(super) fn alone() -> MutexGuard<'static, ()> {
+    // A process can join a domain once at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    turns::take("unit tests");
+    alone
+}
 
 /// Time-out; only a failure takes this long.
 pub(super) const LONG: Duration = Duration::from_secs(60);

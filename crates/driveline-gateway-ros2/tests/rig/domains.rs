@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! DDS domains of tests. Each test has its own, and each test program a range, so that programs can
-//! run at the same time.
+//! run at the same time. Copies of one program take turns (`turns`).
 //!
 //! Domains are at most 101: Linux uses the ports of higher ones for other programs. Domain 1 is for
 //! tests in `src/`, 7 and 8 are for `examples/`, which have their own tests. Nodes on Zenoh alone
@@ -28,7 +28,8 @@ const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 17] = [
     ("ros2_client", 95..=99),
 ];
 
-/// Checks that a domain belongs to this program.
+/// Checks that a domain belongs to this program, and waits until no other copy of the program uses
+/// its domains.
 #[track_caller]
 pub(crate) fn check(domain_id: u32) {
     let program = env!("CARGO_CRATE_NAME");
@@ -39,4 +40,5 @@ pub(crate) fn check(domain_id: u32) {
         own.iter().any(|own| own.contains(&domain_id)),
         "DDS domain {domain_id} is not one of {program}'s, which are {own:?}"
     );
+    super::turns::take(program);
 }

@@ -7,6 +7,7 @@ mod domains;
 pub(crate) mod rmw;
 pub(crate) mod rmw_services;
 pub(crate) mod samples;
+mod turns;
 
 use driveline_gateway::{Refusal, Ros2Report};
 use driveline_gateway_ros2::engine::Gateway;

@@ -2,7 +2,7 @@
 use super::*;
 use crate::discovery_info::PARTICIPANT_USER_DATA;
 use crate::engine::dds::configuration;
-use crate::engine::rig::{ALONE, DOMAIN};
+use crate::engine::rig::{DOMAIN, alone};
 use crate::engine::service::{Answers, Cdr, Reply, RequestId, Requests};
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ fn server(of: &Interface) -> ServiceEndpoint {
 
 #[test]
 fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
-    let _alone = lock(&ALONE);
+    let _alone = alone();
     let (dds, of) = (participant(), interface());
     let (node, server) = (RosNode::gateway(), server(&of));
     let offered = offer(&dds, Release::Jazzy, &of, &node, Arc::new(Silent)).unwrap();
@@ -116,7 +116,7 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
 /// Withdrawal hides an end at once. The drop happens later, on a thread that may have to wait.
 #[test]
 fn a_withdrawn_end_is_invisible_before_it_is_dropped() {
-    let _alone = lock(&ALONE);
+    let _alone = alone();
     let (dds, of) = (participant(), interface());
     let seen =
         [dds::Discovery::of_readers(&dds).unwrap(), dds::Discovery::of_writers(&dds).unwrap()];
