@@ -136,7 +136,7 @@ impl Drop for Gateway {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{lock, rig};
+    use super::super::rig;
     use super::*;
 
     #[test]
