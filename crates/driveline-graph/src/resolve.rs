@@ -19,6 +19,7 @@ use super::topology::{self, End, EndKind};
 use super::{health_topic, reaction, real_time, supervision};
 use crate::descriptor::ComponentClass;
 use driveline::{Reach, SchedulingClass};
+use driveline_shm::domain::DIRECTORY_VARIABLE;
 use driveline_types::NodeName;
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -337,6 +338,17 @@ impl<'a> Resolver<'a> {
                 place,
                 None,
             );
+        }
+        if spec.environment.contains_key(DIRECTORY_VARIABLE) {
+            let path = ["modules", name, "environment", DIRECTORY_VARIABLE];
+            let message = format!(
+                "`{DIRECTORY_VARIABLE}` puts the module `{name}` into a domain of its own, where \
+                 no other module of the run sees it"
+            );
+            let help = "remove it here. In the environment of `driveline run` it applies to all \
+                        modules";
+            let place = self.files.place(document, &path, Part::Key);
+            self.files.error(Diagnostic::warning(message).at(place).help(help));
         }
         let mut executors: Vec<ResolvedExecutor> = Vec::new();
         for (executor, e) in &spec.executors {

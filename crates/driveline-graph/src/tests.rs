@@ -403,6 +403,15 @@ fn references_that_lead_nowhere_come_with_a_suggestion() {
 /// The bounds are those that publishers and subscriptions check. So a start accepts every value
 /// that `validate` permits.
 #[test]
+fn a_module_with_a_domain_directory_of_its_own_is_noticed() {
+    let own = "  sensing:\n    environment: {DRIVELINE_DOMAIN_DIR: /tmp/x}\n";
+    finds(
+        &replaced(&[("  sensing:\n", own)]),
+        &[(9, "puts the module `sensing` into a domain of its own", "remove it here")],
+    );
+}
+
+#[test]
 fn mappings_are_listed_among_possible_values() {
     finds(
         &graph("driveline: 1\ntopics:\n  t: {reach: host, access: bob}\nmodules: {}\n"),
