@@ -49,9 +49,15 @@ fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() 
     let mut dies = rig.peer_that_is_missed("sub rt/camera image rv0");
     let mut stays = rig.peer("sub rt/camera image rv0");
     eventually("asked for", || publisher.matched());
-    let mut heard = 0;
+    // The next one follows when this host has the one before, so none is rejected because the
+    // gateway has no room for it. The first ones may pass before the gateway reads.
+    let (mut published, mut heard, mut polls) = (0, 0, 0);
     eventually("all hear it", || {
-        publisher.publish(&image(8, b'x'));
+        if published == heard || polls % 50 == 0 {
+            publisher.publish(&image(8, b'x'));
+            published += 1;
+        }
+        polls += 1;
         heard += std::iter::from_fn(|| subscription.take_next().unwrap()).count();
         heard > 0 && !dies.samples().is_empty() && !stays.samples().is_empty()
     });
@@ -60,13 +66,14 @@ fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() 
     for n in 1..=COUNT {
         publisher.publish(&image(LEN, b'y'));
         let mut taken = 0;
-        eventually(&format!("image {n} is here, and on the other profile"), || {
+        eventually(&format!("image {n} is here"), || {
             while let Some(sample) = subscription.take_next().unwrap() {
                 assert_eq!(sample.missed(), 0);
                 taken += usize::from(sample.payload().len() > LEN);
             }
-            taken == 1 && big(&mut stays) == n
+            taken == 1
         });
+        eventually(&format!("image {n} is on the other profile"), || big(&mut stays) == n);
     }
     // The gateway counts a sample after it has passed it on.
     let mut of = rig.report().from_ros.remove(0);
