@@ -5,6 +5,7 @@ use super::{End, Topic};
 use crate::diagnostic::Diagnostic;
 use driveline::Reach;
 use driveline_types::Liveliness;
+
 impl Topic<'_> {
     pub(super) fn qos(&mut self) {
         for sub in self.subscriptions() {
@@ -31,7 +32,8 @@ impl Topic<'_> {
         self.checksums_by_rules();
     }
 
-    /// Reports leases that no publisher can miss, and signs of life for which nobody waits.
+    /// Reports a lease without effect, because liveliness is automatic, and manual liveliness
+    /// without a lease.
     fn leases(&mut self) {
         let is_manual = |e: &&End| e.qos.liveliness == Liveliness::ManualByTopic;
         let manual = self.publishers().find(is_manual);

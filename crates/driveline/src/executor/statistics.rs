@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an executor counts, and what waits in it.
+//! Counters of callbacks and inputs, and work that waits for a call.
 
 use crate::raw::SubscriptionStats;
 use driveline_types::{MonotonicNs, TopicName};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a run ended, and what was not done, in words.
+//! Texts about the end of a run: its reason, and the work that was not done.
 
 use crate::exit;
 use driveline_analyze::{Ended, Summary};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens when a process ends, cannot start, or does not become ready: a restart, a module
-//! that stays down, or the end of the run.
+//! Handles a process that ends, cannot start, or does not become ready: restarts it, lets the
+//! module stay down, or ends the run.
 
 use super::super::child::Child;
 use super::super::death::{Death, When, help, how_it_ended, was_asked_to_end};
