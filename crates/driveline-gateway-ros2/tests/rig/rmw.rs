@@ -27,7 +27,7 @@ pub(crate) const IMAGE: (&str, &str) = (
 pub(crate) const HUMBLE_STRING: (&str, &str) = (STRING.0, "TypeHashNotSupported");
 
 /// Settings of rmw_zenoh for nodes, except for the router's address.
-pub(crate) const NODE_SETTINGS: [(&str, &str); 7] = [
+pub(crate) const NODE_SETTINGS: [(&str, &str); 8] = [
     ("mode", "'peer'"),
     ("listen/endpoints", "['tcp/localhost:0']"),
     ("scouting/multicast/enabled", "false"),
@@ -38,6 +38,7 @@ pub(crate) const NODE_SETTINGS: [(&str, &str); 7] = [
     ("scouting/gossip/target", "{ router: ['router', 'peer'], peer: ['router'] }"),
     ("timestamping/enabled", "true"),
     ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", "50000"),
+    ("transport/link/tx/queue/congestion_control/block/wait_before_close", "60000000"),
 ];
 
 fn configured(settings: &[(&str, &str)]) -> Session {
@@ -153,11 +154,14 @@ impl Node {
         format!("{}/{}/{type_name}/{hash}", self.domain, &topic[1..])
     }
 
+    /// Creates a publisher. A reliable one waits while a connection takes nothing, so that a test
+    /// can expect every sample. rmw_zenoh waits only for a publisher that keeps all samples. For
+    /// others it drops a sample that has found no room for 50 ms, which a busy machine exceeds.
     pub(crate) fn publisher(&self, topic: &str, of: (&str, &str), qos: &str) -> Publisher {
         let qos = Qos::of(qos);
         let token = self.token("MP", topic, of, qos);
-        let block = qos.reliable && qos.depth == 0;
-        let congestion = if block { CongestionControl::Block } else { CongestionControl::Drop };
+        let congestion =
+            if qos.reliable { CongestionControl::Block } else { CongestionControl::Drop };
         let mut publisher = self
             .session
             .declare_publisher(self.key(topic, of))
