@@ -20,6 +20,9 @@ JOBS ?= $(shell nproc)
 # The same packages as in cmake/Core.cmake. With others, dependencies would have other features, and
 # cargo would build them twice.
 CORE := cargo build --release --locked -p driveline-capi -p driveline-cli
+CONFIGURE := cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDRIVELINE_CARGO_PROFILE=release --log-level=NOTICE
+# Component libraries of examples/comp/graphs/five_processes.yaml.
+DEMO := comp_camera comp_lane comp_detector comp_tracker comp_fusion
 RELEASE = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release
 # The programs behind `driveline bench` and `driveline chaos`, found next to `driveline`.
 LAB = cargo build --release --locked -p driveline-lab -p driveline-chaos && \
@@ -34,7 +37,7 @@ setup: ## install the packages and the Rust for building and testing (Debian 12,
 
 build: ## build the core, the C++ SDK, the tools and the examples, optimised
 	@tools/setup.sh demo
-	cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDRIVELINE_CARGO_PROFILE=release --log-level=NOTICE
+	$(CONFIGURE)
 	cmake --build build -j $(JOBS)
 
 test: ## test style, layers, licences, Rust, C++, models, sanitizers; without other middleware (test-gateways, measure)
@@ -72,7 +75,9 @@ tidy: build ## run clang-tidy on the C++ of SDK and examples, for minutes; insta
 
 demo: ## run the perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own; DEPLOY=containers uses a container for each
 	@DEPLOY="$(DEPLOY)" tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
-	@$(MAKE) --no-print-directory build
+	@tools/setup.sh demo
+	$(CONFIGURE)
+	cmake --build build -j $(JOBS) --target driveline_core_build $(DEMO)
 	@DEPLOY="$(DEPLOY)" tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 
 lab: build ## build the laboratory (`driveline bench`, `driveline chaos`) into build/bin
