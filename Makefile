@@ -67,6 +67,7 @@ mutants: ## test the tests: introduce ten bugs, one at a time, which tests must 
 	@python3 tools/mutants.py $(ONLY)
 
 steady: ## run each test program 30 times in random order under a CPU load, for hours; continues where it ended; ARGS="--shard 1/4 --minutes 20"
+	@tools/setup.sh $(if $(findstring --gateways,$(ARGS)),gateways,test)
 	@python3 tools/steady.py $(ARGS) $(ONLY)
 
 tidy: build ## run clang-tidy on the C++ of SDK and examples, for minutes; installs clang-tidy; ONLY= parts of paths

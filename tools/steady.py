@@ -53,6 +53,8 @@ LIMIT_S = 1800
 LAST_LINES = 30
 # Models try all interleavings: the speed of the machine does not matter.
 LEFT_OUT = {"loom"}
+# Command of a step whose test programs need Python packages.
+PACKAGES = ["python3", "tools/python_packages.py"]
 # Uses processor time until the process that started it has ended.
 BURN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(10**6): pass"
 
@@ -127,6 +129,9 @@ def find(steps):
                     ],
                 )
                 of_command = programs_of_ctest(step, command, output)
+            elif command[:2] == PACKAGES:
+                ask(step, command)
+                continue
             else:
                 continue
             for program in of_command:

@@ -139,6 +139,18 @@ class Finding(unittest.TestCase):
             ["a: x t", "a: x t (2)", "c: x t --ignored", "c: x t --ignored (2)"],
         )
 
+    def test_packages_are_installed_before_programs_that_need_them(self):
+        commands = [steady.PACKAGES, ["cargo", "test"]]
+        self.assertIn(
+            steady.PACKAGES,
+            [command for step in STEPS for commands in step.rounds() for command in commands],
+        )
+        output = artifact("x", "test", "t", "/t/deps/t-1")
+        with mock.patch("steady.ask", return_value=output) as ask:
+            find([Step("types", "", commands)])
+        asked = [call.args[1][:2] for call in ask.call_args_list]
+        self.assertEqual(asked, [steady.PACKAGES, ["cargo", "test"]])
+
 
 class Order(unittest.TestCase):
     names = ["a", "b", "c", "d", "e"]
