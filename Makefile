@@ -30,7 +30,7 @@ LAB = cargo build --release --locked -p driveline-lab -p driveline-chaos && \
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
-	@echo "  variables             VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test, measure, steady)  SECONDS= (fuzz)  PREFIX= (install)  ARGS= (bench, steady)"
+	@echo "  variables             VIDEO= MODEL= SPEED_KMH= DEPLOY= (demo)  ROUNDS= (measure)  ONLY='step step' (test, measure, steady)  SECONDS= (fuzz)  PREFIX= (install)  ARGS= (bench, steady)"
 
 setup: ## install the packages and the Rust for building and testing (Debian 12, Ubuntu 24.04 or newer)
 	@tools/setup.sh test
@@ -122,7 +122,7 @@ gateways: ## build the gateways to other hosts and to ROS 2 into build/bin; the 
 fuzz: ## fuzz the readers of untrusted bytes, coverage-guided; SECONDS=60 for each target, ONLY=target
 	@tools/fuzz.sh "$(or $(SECONDS),60)" $(ONLY)
 
-install: build ## install into PREFIX (default /usr/local), for find_package(Driveline) and pkg-config; with the gateways, if they were built
+install: build ## install into PREFIX (default /usr/local), for find_package(Driveline) and pkg-config; with the gateways and the laboratory, if they were built
 	cmake --install build --prefix "$(PREFIX)"
 
 clean: ## remove everything that was built

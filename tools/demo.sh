@@ -17,7 +17,7 @@ refuse() {
     exit 1
 }
 
-if ! [[ $speed_kmh =~ ^[0-9]+(\.[0-9]+)?$ ]]; then
+if ! [[ $speed_kmh =~ ^[0-9]+(\.[0-9]+)?$ && $speed_kmh =~ [1-9] ]]; then
     refuse "SPEED_KMH=$speed_kmh is not a speed; give kilometres per hour, e.g. SPEED_KMH=64"
 fi
 

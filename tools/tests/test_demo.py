@@ -69,7 +69,8 @@ class Check(unittest.TestCase):
         self.refused(
             "MODEL=notes.md is not a network", "name the network's .cfg or .onnx", model="notes.md"
         )
-        self.refused("SPEED_KMH=fast is not a speed", speed="fast")
+        for speed in ("fast", "0", "0.0"):
+            self.refused(f"SPEED_KMH={speed} is not a speed", speed=speed)
 
     def test_containers_need_an_engine_before_the_build(self):
         for program in ("bash", "dirname"):

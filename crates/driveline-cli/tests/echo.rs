@@ -367,7 +367,7 @@ fn nothing_to_hear_is_explained() {
         "{err}"
     );
     assert!(
-        err.contains("a publisher with process reach would be seen in its own process only"),
+        err.contains("unless with `reach: process`, which other processes cannot see"),
         "{err}"
     );
     assert!(!domain.path().exists(), "an observer makes no directory");

@@ -70,6 +70,9 @@ pub struct Loaded {
     pub graph: Option<ResolvedGraph>,
     /// All findings.
     pub diagnostics: Diagnostics,
+    /// True if only some parts could be read. Each of them was checked by itself; connections
+    /// between them were not checked.
+    pub is_partial: bool,
 }
 
 /// Reads, checks and resolves a graph file. Blocks while [`LoadOptions::describe`] lists the
@@ -84,17 +87,18 @@ pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
     for argument in &options.set {
         files.set(argument);
     }
+    let mut is_partial = false;
     let graph = match Resolver::new(&mut files, options) {
         _ if is_too_large => None,
         resolver if is_whole => Some(resolver.run(path)),
         resolver => {
-            resolver.each_by_itself();
+            is_partial = resolver.each_by_itself();
             None
         }
     };
     files.found.sort();
     let graph = graph.filter(|_| files.found.errors() == 0);
-    Loaded { graph, diagnostics: files.found }
+    Loaded { graph, diagnostics: files.found, is_partial }
 }
 
 pub(super) struct Resolver<'a> {
@@ -171,13 +175,15 @@ impl<'a> Resolver<'a> {
     }
 
     /// Checks the modules and the gateways' sections of an incomplete graph, each by itself.
-    fn each_by_itself(mut self) {
+    /// Returns false if it has no modules.
+    fn each_by_itself(mut self) -> bool {
         let specs = self.specs();
         self.component_names(&specs);
         for (name, document, spec) in &specs {
             self.module(name, *document, spec);
         }
         section::check(self.files, self.options.registered.sections(), None);
+        !specs.is_empty()
     }
 
     fn run(mut self, path: &Path) -> ResolvedGraph {

@@ -32,7 +32,7 @@ fn become_program(name: &str, does: &str, arguments: &[OsString], screen: &Scree
     let Some(program) = find(name) else {
         screen.error(format!(
             "{name}, which {does}, is neither next to this program nor in PATH; build it with \
-             `make lab`"
+             `make lab`, and for an installed Driveline run `make install` again"
         ));
         return exit::FAILED;
     };

@@ -37,7 +37,7 @@ pub(super) fn built(arguments: &DeployBuild, screen: &Screen) -> Result<u8, Stri
         modules: Some(named).filter(|_| !arguments.modules.is_empty()),
         ..load_options(&describer)
     };
-    let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
+    let Loaded { graph, diagnostics, .. } = load(&arguments.graph, &options);
     let Some(mut graph) = graph else {
         print_mistakes(&diagnostics, screen);
         return Ok(exit::GRAPH);

@@ -60,8 +60,13 @@ fn verdict(loaded: &Loaded, screen: &Screen) -> String {
     let warnings = counted(loaded.diagnostics.warnings(), "warning");
     let whole = loaded.graph.as_ref().filter(|_| loaded.diagnostics.errors() == 0);
     let Some(g) = whole else {
+        let more = if loaded.is_partial {
+            "; connections are checked when every part can be read"
+        } else {
+            ""
+        };
         return format!(
-            "{}, {warnings}",
+            "{}, {warnings}{more}",
             screen.paint("1;31", &counted(loaded.diagnostics.errors(), "error"))
         );
     };
@@ -82,7 +87,7 @@ fn verdict(loaded: &Loaded, screen: &Screen) -> String {
 pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
     // A drawing of a graph needs none of its libraries.
     let none = |_: &Path| Ok(Vec::new());
-    let Loaded { graph, diagnostics } =
+    let Loaded { graph, diagnostics, .. } =
         load(&arguments.graph, &LoadOptions { modules: Some(Vec::new()), ..load_options(&none) });
     let Some(graph) = graph else {
         print_mistakes(&diagnostics, screen);

@@ -234,17 +234,17 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
         all.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(", ")
             + &if more > 0 { format!(" and {more} more") } else { String::new() }
     };
-    let line = |names: String, what: &str, who: &str| match names.as_str() {
+    let line = |names: String, what: &str| match names.as_str() {
         "" => String::new(),
         names => format!(
-            "no process {what} {names} here: {who} with process reach would be seen in its own \
-             process only\n"
+            "no process {what} {names} here, unless with `reach: process`, which other processes \
+             cannot see\n"
         ),
     };
     known(End::Publisher)
         + &known(End::Subscription)
-        + &line(names(End::Publisher), "publishes", "a publisher")
-        + &line(names(End::Subscription), "listens to", "a subscription")
+        + &line(names(End::Publisher), "publishes")
+        + &line(names(End::Subscription), "listens to")
 }
 
 fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {

@@ -84,7 +84,7 @@ pub(super) fn prepare(
 fn manifest_of(arguments: &DeployManifest, screen: &Screen) -> Result<Option<Manifest>, String> {
     let describer = describer();
     let options = LoadOptions { set: arguments.set.clone(), ..load_options(&describer) };
-    let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
+    let Loaded { graph, diagnostics, .. } = load(&arguments.graph, &options);
     let Some(graph) = graph else {
         print_mistakes(&diagnostics, screen);
         return Ok(None);

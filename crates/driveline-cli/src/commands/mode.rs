@@ -23,7 +23,7 @@ pub(crate) fn mode(arguments: &Mode, screen: &Screen) -> u8 {
     }
     let Some(status) = &found.run.mode else {
         if !arguments.names {
-            screen.error(format!("{}: its graph has no `modes`", called(&found.run)));
+            screen.error(format!("{}: its graph has no section `modes:`", called(&found.run)));
         }
         return exit::FAILED;
     };

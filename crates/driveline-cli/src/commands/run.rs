@@ -57,7 +57,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         modules: looked_into,
         ..load_options(&describer)
     };
-    let Loaded { graph, diagnostics } = load(&arguments.graph, &options);
+    let Loaded { graph, diagnostics, .. } = load(&arguments.graph, &options);
     if early.as_ref().is_some_and(|(interrupt, _)| interrupt.was_asked()) {
         // The signal also ended the process that was checking a library, so findings about that
         // library are not reported.

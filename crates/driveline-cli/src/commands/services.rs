@@ -91,8 +91,8 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
             )),
             1 => {}
             0 => screen.print(&format!(
-                "no process offers '{}' here: a server with process reach would be seen in its own \
-                 process only\n",
+                "no process offers '{}' here, unless with `reach: process`, which other processes \
+                 cannot see\n",
                 cut(name, NAME)
             )),
             _ => screen.print(&format!(

@@ -48,6 +48,16 @@ fn mistakes_are_explained_with_place_and_remedy() {
 }
 
 #[test]
+fn a_part_that_cannot_be_read_hides_mistakes_of_connections_and_the_verdict_says_so() {
+    let f = Fixture::new(&GRAPH.replace("  a: {reach: host,", "  z: {raech: host,"));
+    let (code, out, _) = f.run(&["validate", "g.yaml"]);
+    assert_eq!(code, 3);
+    let verdict =
+        "g.yaml: 1 error, 0 warnings; connections are checked when every part can be read";
+    assert!(out.trim_end().ends_with(verdict) && !out.contains("`a`"), "{out}");
+}
+
+#[test]
 fn several_graphs_get_a_verdict_each_and_the_exit_code_of_the_worst() {
     let f = Fixture::new(GRAPH);
     std::fs::write(f.path("bad.yaml"), GRAPH.replace("class: Relay", "class: Rely")).unwrap();

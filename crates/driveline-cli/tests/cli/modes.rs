@@ -118,7 +118,7 @@ fn a_run_without_modes_and_completion_say_so() {
     let f = Fixture::new(GRAPH);
     let _run = start(&f);
     let (code, _, err) = f.run(&["mode", "drive"]);
-    assert!(code == 1 && err.contains("its graph has no `modes`"), "{err}");
+    assert!(code == 1 && err.contains("its graph has no section `modes:`"), "{err}");
     let (_, bash, _) = f.run(&["completion", "bash"]);
     assert!(bash.contains("mode --names"), "names of modes are completed");
 }

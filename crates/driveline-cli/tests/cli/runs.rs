@@ -686,8 +686,8 @@ fn topics_with_one_side_only_say_what_cannot_be_seen() {
     let lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut lines = lines;
     assert!(lines.any(|l| l.contains("all modules are ready")));
-    let line = "no process publishes 'a' here: a publisher with process reach would be seen in its \
-         own process only\n";
+    let line = "no process publishes 'a' here, unless with `reach: process`, which other processes \
+         cannot see\n";
     let (code, out, _) = f.asked(&["topic", "list"], &[line]);
     assert!(code == 0 && !out.contains("listens to"), "{out}");
     assert!(f.asked(&["topic", "info", "a"], &[line]).1.ends_with(line));

@@ -109,7 +109,7 @@ pub(crate) fn doctor(arguments: &Doctor, screen: &Screen) -> u8 {
 
 fn resolved(path: &Path, screen: &Screen) -> Option<ResolvedGraph> {
     let describer = describer();
-    let Loaded { graph, diagnostics } = load(path, &load_options(&describer));
+    let Loaded { graph, diagnostics, .. } = load(path, &load_options(&describer));
     if graph.is_none() {
         print_mistakes(&diagnostics, screen);
     }
@@ -140,7 +140,8 @@ fn print(checks: &[Check], worst: Verdict, graph: Option<&ResolvedGraph>, screen
     }
     let what = graph.map_or_else(|| "this machine".to_owned(), |g| format!("graph '{}'", g.name));
     let verdict = match worst {
-        Verdict::Good | Verdict::Note => format!("{what} needs no change"),
+        Verdict::Good => format!("{what} needs no change"),
+        Verdict::Note => format!("{what} needs no change; those of the notes are a choice"),
         Verdict::Warning => format!("{what} runs; the changes above give better latencies"),
         Verdict::Failure => format!("{what} does not get what it asks for: see FAILS above"),
     };

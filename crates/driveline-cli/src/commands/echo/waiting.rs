@@ -156,8 +156,8 @@ impl<'a> Waiting<'a> {
                 return format!("no process publishes it in {place}: {service}");
             }
             return format!(
-                "no process publishes it in {place}: a publisher with process reach would be seen \
-                 in its own process only{known}{hint}"
+                "no process publishes it in {place}, unless with `reach: process`, which other \
+                 processes cannot see{known}{hint}"
             );
         }
         if !refusals.is_empty() {

@@ -33,7 +33,8 @@ const TROUBLE: &str = "1;31";
 
 /// Explains the counts of samples that were not received.
 const MISSED: &str = "missed: it should have triggered the component, but newer samples took its \
-                      place; superseded: only the newest was wanted, when something else triggered";
+                      place; superseded: only the newest was wanted, when something else \
+                      triggered; not read: it could still be read at the end";
 
 /// Prints the output of a run, and collects its figures.
 pub(super) struct Show<'a> {
@@ -237,7 +238,8 @@ impl<'a> Show<'a> {
             if let Some(more) = waited.len().checked_sub(MOST_WAITING).filter(|more| *more > 0) {
                 self.print_wrapped(&format!("{more} more were never called"), columns);
             }
-            if summary.missed_by_triggers > 0 || summary.superseded > 0 {
+            let unread = || summary.subscriptions.iter().any(|s| s.not_read > 0);
+            if summary.missed_by_triggers > 0 || summary.superseded > 0 || unread() {
                 self.print_wrapped(MISSED, columns);
             }
             for fault in summary.faults.iter().take(MOST_WAITING) {
