@@ -108,7 +108,7 @@ impl GraphFacts {
             registered: driveline_gateway::registered(),
             ..LoadOptions::new(&describer)
         };
-        let Loaded { graph, diagnostics } = load(file, &options);
+        let Loaded { graph, diagnostics, .. } = load(file, &options);
         let colour = driveline_graph::Colour::No;
         let graph = graph.ok_or_else(|| GraphError::Mistakes(diagnostics.render(colour)))?;
         Ok(Self::of(&graph))
