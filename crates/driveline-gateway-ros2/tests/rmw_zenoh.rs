@@ -330,9 +330,14 @@ fn late_joiners_get_the_last_of_every_publisher() {
 fn a_thousand_a_second_arrive_and_none_is_lost() {
     const COUNT: usize = 3000;
     let router = Router::new();
+    // The gateway has room for 4096 such samples. With the default maximum of 256 KiB it has room
+    // for 512, which arrive in half a second, and its thread may get no processor for so long.
     let rig = rig(
         &router,
-        json!([{ "topic": "/imu", "direction": "from_ros", "qos": { "depth": 1024 } }]),
+        json!([{
+            "topic": "/imu", "direction": "from_ros", "max_payload": "1 KiB",
+            "qos": { "depth": 1024, "max_blocking_ms": 10_000 },
+        }]),
         &[],
     );
     let mut subscription = rig.subscription("imu", &reliable(1024));
