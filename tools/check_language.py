@@ -27,7 +27,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from usage import answer_help
+from usage import answer_help, end_with_the_reader
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = Path("tools/language.json")
@@ -220,6 +220,7 @@ def table(rooms):
 
 def main(arguments):
     if arguments[:1] == ["--list"]:
+        end_with_the_reader()
         rooms = figures(ROOT, tracked(ROOT))
         if len(arguments) != 2 or arguments[1] not in rooms:
             print(f"--list takes one of: {', '.join(sorted(rooms))}", file=sys.stderr)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from failures import Failures
 from run_tests import count
-from usage import answer_help
+from usage import answer_help, end_with_the_reader
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build/mutants"
@@ -347,6 +347,7 @@ def main(arguments):
         )
         return 2
     if "--list" in arguments:
+        end_with_the_reader()
         for mutant in MUTANTS:
             print(f"{mutant.name:26} {mutant.promise}\n{'':26} {mutant.file}")
             for tests in mutant.tests:

@@ -36,7 +36,7 @@ from failures import Failures
 from slowest import Timed, table
 from test_programs import Program, has_documentation, programs_of_cargo, runs_tests, split
 from test_steps import JOBS, LONG, ROOT, STEPS, Step
-from usage import answer_help
+from usage import answer_help, end_with_the_reader
 
 # Maximum number of failures whose reasons are repeated at the end.
 MOST_REASONS = 30
@@ -438,6 +438,7 @@ def run_round(steps, number, said, record):
 
 def main(arguments):
     if arguments == ["--list"]:
+        end_with_the_reader()
         made_by = {
             "test": "",
             "gateways": " (make test-gateways)",

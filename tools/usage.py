@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers `--help` for programs that take so few arguments that they need no parser."""
+"""What programs in tools/ do alike: answer `--help` without a parser, and end with their reader."""
 
+import signal
 import sys
 
 
@@ -9,3 +10,8 @@ def answer_help(description):
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(description.strip())
         sys.exit(0)
+
+
+def end_with_the_reader():
+    """Ends this program without a message when the reader of its output ends, as in `| head`."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)

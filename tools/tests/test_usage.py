@@ -22,6 +22,21 @@ class Help(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertIn("usage: ", done.stdout.lower())
 
+    def test_a_list_ends_with_its_reader(self):
+        for words in ("mutants.py --list", "run_tests.py --list", "check_language.py --list tools"):
+            with self.subTest(program=words):
+                name, *arguments = words.split()
+                read, write = os.pipe()
+                os.close(read)
+                with subprocess.Popen(
+                    [sys.executable, TOOLS / name, *arguments],
+                    stdout=write,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                ) as program:
+                    os.close(write)
+                    self.assertEqual(program.communicate(timeout=60)[1], "")
+
 
 if __name__ == "__main__":
     unittest.main()
