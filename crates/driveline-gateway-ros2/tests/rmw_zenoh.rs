@@ -336,7 +336,7 @@ fn a_thousand_a_second_arrive_and_none_is_lost() {
         &router,
         json!([{
             "topic": "/imu", "direction": "from_ros", "max_payload": "1 KiB",
-            "qos": { "depth": 1024, "max_blocking_ms": 10_000 },
+            "qos": { "depth": 1024 },
         }]),
         &[],
     );
