@@ -40,19 +40,20 @@ pub(crate) fn publish_image(publisher: &mut Publisher, width: u32, fill: u8) {
     publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
 }
 
-/// Waits for this many samples. Returns their payloads, and the number of missed samples.
+/// Waits for this many samples, and passes each on. Returns the number of missed samples.
 pub(crate) fn take(
     subscription: &mut Subscription,
     count: usize,
     mut each: impl FnMut(&[u8], &SampleHeader),
 ) -> u64 {
-    let end = Instant::now() + PATIENCE;
+    let mut end = Instant::now() + PATIENCE;
     let (mut taken, mut missed) = (0, 0);
     while taken < count {
-        assert!(Instant::now() < end, "{taken} of {count} samples within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{taken} of {count} samples, then none for {PATIENCE:?}");
         match subscription.take_next().unwrap() {
             Some(sample) => {
                 taken += 1;
+                end = Instant::now() + PATIENCE;
                 missed += sample.missed();
                 each(sample.payload(), sample.header());
             }
