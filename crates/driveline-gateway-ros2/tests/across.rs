@@ -315,8 +315,13 @@ fn broken_samples_do_not_pass_between_the_profiles() {
     // The gateway counts a sample after it has passed it on.
     eventually("counted", || rig.report().from_ros[0].across == expected.len() as u64);
     let of = &rig.report().from_ros[0];
-    let dropped: Vec<_> =
-        of.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+    // A sample also counts as a duplicate if the publisher's history repeats what has arrived.
+    let dropped: Vec<_> = of
+        .dropped
+        .iter()
+        .map(|(reason, count)| (reason.as_str(), *count))
+        .filter(|(reason, _)| *reason != "duplicate")
+        .collect();
     assert_eq!(
         (of.carried, of.across, dropped.as_slice()),
         (2, 3, [("frame_id", 1), ("length", 1)].as_slice())
