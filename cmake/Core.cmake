@@ -48,8 +48,8 @@ add_custom_target(driveline_core_build ALL
 add_library(Driveline::core SHARED IMPORTED GLOBAL)
 set_target_properties(Driveline::core PROPERTIES
     IMPORTED_LOCATION "${DRIVELINE_CORE_LIBRARY}" IMPORTED_SONAME "${DRIVELINE_CORE_SONAME}")
-# Ninja knows from BYPRODUCTS who makes the library, so only linking waits for cargo. Others would
-# need this dependency of targets, for which compilation waits too.
+# Ninja knows from BYPRODUCTS what makes the library, so only linking waits for cargo. Other
+# generators need a dependency between targets, and then compilation waits too.
 if(NOT CMAKE_GENERATOR MATCHES "Ninja")
     add_dependencies(Driveline::core driveline_core_build)
 endif()

@@ -141,7 +141,7 @@ fn print(checks: &[Check], worst: Verdict, graph: Option<&ResolvedGraph>, screen
     let what = graph.map_or_else(|| "this machine".to_owned(), |g| format!("graph '{}'", g.name));
     let verdict = match worst {
         Verdict::Good => format!("{what} needs no change"),
-        Verdict::Note => format!("{what} needs no change; those of the notes are a choice"),
+        Verdict::Note => format!("{what} needs no change; what the notes suggest is optional"),
         Verdict::Warning => format!("{what} runs; the changes above give better latencies"),
         Verdict::Failure => format!("{what} does not get what it asks for: see FAILS above"),
     };
