@@ -2,7 +2,7 @@
 //! Endpoints and gateways that come and go leave nothing behind. Connections that break leave a
 //! reliable stream complete. `outages.rs` has the costs of cut links and dying hosts.
 //!
-//! Tests that take minutes are ignored by default: `make test-gateways ONLY=hosts-long`.
+//! Tests that take minutes are ignored by default: `make measure ONLY=hosts-long`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -143,7 +143,7 @@ fn a_reliable_stream_over_a_bad_cable_is_complete_although_connections_break() {
 /// Each start of a gateway makes new keys, and the other gateway keeps some state for each
 /// (docs/protocols/network-faults.md).
 #[test]
-#[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
+#[ignore = "takes minutes: make measure ONLY=hosts-long"]
 fn a_gateway_that_starts_again_and_again_costs_the_other_one_little() {
     let mut rig = Rig::new(&small(), &deep());
     let mut talk = Talk::new(&rig.a, &rig.b, &Speech::small(&deep()));

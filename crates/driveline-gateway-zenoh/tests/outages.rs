@@ -3,7 +3,7 @@
 //! for them, lost samples are counted, no sample arrives twice, and everything recovers in time.
 //! Effects on other hosts: `bystanders.rs`. Each test measures, so they run one after the other.
 //!
-//! Tests that take minutes are ignored by default: `make test-gateways ONLY=hosts-long`.
+//! Tests that take minutes are ignored by default: `make measure ONLY=hosts-long`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -176,7 +176,7 @@ fn over_tls_a_link_that_was_away_carries_samples_again_in_time() {
 }
 
 #[test]
-#[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
+#[ignore = "takes minutes: make measure ONLY=hosts-long"]
 fn outages_of_about_a_lease_are_over_in_time() {
     let _alone = alone();
     for cut in CUTS {
@@ -204,13 +204,13 @@ fn outages_of_a_minute_are_over_in_time() {
 }
 
 #[test]
-#[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
+#[ignore = "takes minutes: make measure ONLY=hosts-long"]
 fn outages_of_nearly_a_minute_are_over_in_time_and_keep_remote_publishers() {
     outages_of(50_000);
 }
 
 #[test]
-#[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
+#[ignore = "takes minutes: make measure ONLY=hosts-long"]
 fn after_an_outage_of_more_than_a_minute_what_was_missed_is_counted() {
     let _alone = alone();
     let rig = Rig::new(&small(), &deep());

@@ -36,9 +36,12 @@ fn router(
 ) -> Host {
     let mut text = include_str!("../../../examples/router/router.json5").to_owned();
     let mut replace = |what: &str, by: String| {
-        assert!(text.contains(what), "the example is another one: it has no {what}");
+        assert_eq!(text.matches(what).count(), 1, "the example is another one: {what}");
         text = text.replace(what, &by);
     };
+    // Before the list of `listen`, which may also become empty.
+    let connects = connects.iter().map(|(wire, end)| wire.endpoint(*end));
+    replace("endpoints: [],", format!("endpoints: {},", json!(connects.collect::<Vec<_>>())));
     let listens = networks
         .iter()
         .chain(routers)
@@ -47,8 +50,6 @@ fn router(
         r#"["tcp/192.168.1.1:7450#so_sndbuf=32768", "tcp/192.168.2.1:7450#so_sndbuf=32768"]"#,
         json!(listens.collect::<Vec<_>>()).to_string(),
     );
-    let connects = connects.iter().map(|(wire, end)| wire.endpoint(*end));
-    replace("endpoints: [],", format!("endpoints: {},", json!(connects.collect::<Vec<_>>())));
     let cards: Vec<String> = networks.iter().map(|(wire, _)| wire.card()).collect();
     let (first, others) = cards.split_at(cards.len().min(1));
     for (interface, cards) in [(r#"["eth0"]"#, first), (r#"["eth1"]"#, others)] {
