@@ -3,7 +3,8 @@
 """Results of `make measure`: promised and measured times, number of rounds, commit.
 
 Usage: measured.py
-         prints tables of the newest commit in build/measured/results.jsonl, as Markdown
+         prints tables of build/measured/results.jsonl, as Markdown: of each step, the rounds at the
+         commit that was measured last
        measured.py --write
          writes the tables into docs/reliability.md, between its two marks
 
@@ -96,22 +97,20 @@ def seconds(value):
 
 
 def newest(entries):
-    """Returns the entries of the commit that was measured last."""
-    return [e for e in entries if e["commit"] == entries[-1]["commit"]] if entries else []
+    """Returns the entries of each step at the commit where this step was measured last."""
+    last = {e["step"]: e["commit"] for e in entries}
+    return [e for e in entries if e["commit"] == last[e["step"]]]
 
 
 def tables(entries):
-    """Yields Markdown lines about the entries of one commit."""
-    first, last = entries[0], entries[-1]
-    until = f" to {last['date']}" if last["date"] != first["date"] else ""
-    yield f"Commit `{last['commit']}`, {first['date']}{until}."
+    """Yields Markdown lines about entries, those of a step all of one commit."""
     yield f"Machine: {'; '.join(dict.fromkeys(e['machine'] for e in entries))}."
     yield ""
     yield (
-        "| step | rounds | without a failure | tests in each "
+        "| step | commit | date | rounds | without a failure | tests in each "
         "| failing rounds, at most (95 %) | minutes of a round |"
     )
-    yield "|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|"
     order = [step.name for step in STEPS]
     for name in sorted(
         {e["step"] for e in entries},
@@ -122,7 +121,10 @@ def tables(entries):
         bound = f"{100 * most_failures(good):.0f} %" if good == len(of_step) else "some fail"
         tests = max(e["passed"] + e["failed"] for e in of_step)
         minutes = median(e["seconds"] for e in of_step) / 60
-        yield f"| `{name}` | {len(of_step)} | {good} | {tests} | {bound} | {minutes:.1f} |"
+        yield (
+            f"| `{name}` | `{of_step[-1]['commit']}` | {of_step[-1]['date']} "
+            f"| {len(of_step)} | {good} | {tests} | {bound} | {minutes:.1f} |"
+        )
     times = {}
     for entry in entries:
         for time in entry["times"]:
@@ -165,10 +167,11 @@ def main(arguments):
     if not arguments:
         print(*tables(entries), sep="\n")
         return 0
-    if entries[-1]["commit"].endswith("+"):
+    uncommitted = sorted({e["step"] for e in entries if e["commit"].endswith("+")})
+    if uncommitted:
         print(
-            "error: the last results are of a tree with uncommitted changes: "
-            "commit, and measure again",
+            f"error: the last results of {', '.join(uncommitted)} are of a tree with uncommitted "
+            "changes: commit, and measure again",
             file=sys.stderr,
         )
         return 1

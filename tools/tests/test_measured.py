@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of measured.py: published results are of one commit and count every failure."""
+"""Tests of measured.py: published results name their commit and count every failure."""
 
 import contextlib
 import io
@@ -48,8 +48,13 @@ class Reading(unittest.TestCase):
 
 
 class Reporting(unittest.TestCase):
-    def test_only_the_commit_that_was_measured_last_counts(self):
-        entries = [entry(commit="old"), entry(commit="new"), entry(commit="new", number=2)]
+    def test_of_each_step_only_the_commit_that_was_measured_last_counts(self):
+        entries = [
+            entry(commit="old"),
+            entry("soak", commit="old"),
+            entry(commit="new"),
+            entry(commit="new", number=2),
+        ]
         self.assertEqual(newest(entries), entries[1:])
         self.assertEqual(newest([]), [])
 
@@ -65,9 +70,10 @@ class Reporting(unittest.TestCase):
                 ]
             )
         )
-        self.assertIn("| `hosts-long` | 2 | 1 | 5 | some fail | 2.0 |", lines)
-        self.assertIn("| `soak` | 3 | 3 | 5 | 63 % | 2.0 |", lines)
-        self.assertIn("Commit `c1`, 2026-01-02.", lines)
+        self.assertIn(
+            "| `hosts-long` | `c1` | 2026-01-02 | 2 | 1 | 5 | some fail | 2.0 |", lines
+        )
+        self.assertIn("| `soak` | `c1` | 2026-01-02 | 3 | 3 | 5 | 63 % | 2.0 |", lines)
 
     def test_three_hundred_good_rounds_bound_failures_at_one_in_a_hundred(self):
         self.assertAlmostEqual(most_failures(1), 0.95)
@@ -109,8 +115,9 @@ class Writing(unittest.TestCase):
                 return main(["--write"]), page.read_text(), said.getvalue()
 
     def test_results_of_no_commit_are_not_published(self):
-        status, page, said = self.write(entry(commit="c1+"))
+        status, page, said = self.write(entry(commit="c1+"), entry("soak"))
         self.assertEqual((status, page), (1, self.PAGE))
+        self.assertIn("of hosts-long are", said)
         self.assertIn("commit, and measure again", said)
         status, page, _ = self.write(entry(commit="c1"))
         self.assertEqual(status, 0)
