@@ -39,6 +39,7 @@ def case(system, edges=None):
         "directory": system.replace("/", "_"),
         "role": "floor" if system == "futex" else "measured",
         "system": system,
+        "measure": None,
         "chain": chain,
     }
 
@@ -48,7 +49,7 @@ class Archive:
 
     def __init__(self, *experiments):
         self.manifest = {"experiments": list(experiments)}
-        self.runs = {}
+        self.runs, self.without_samples = {}, set()
         self.summary = {"experiments": []}
         self.sections = {}
         self.rows = []
@@ -97,7 +98,8 @@ class Archive:
             of = directory / "runs" / name / case_directory
             of.mkdir(parents=True)
             (of / "0.json").write_text(json.dumps(run))
-            (of / "0.transport.arrow").touch()
+            if (name, case_directory) not in self.without_samples:
+                (of / "0.transport.arrow").touch()
 
 
 def judged(archive, *ids, status=0, without=()):
@@ -159,6 +161,15 @@ class Experiments(unittest.TestCase):
             ended, said = judged(Archive(LINK, CHAIN), *ids)
             self.assertEqual((ended, said.splitlines()[-1]), (0, "2 passed, 0 failed"), said)
             self.assertNotIn("SKIPPED", said)
+
+    def test_only_runs_that_measure_one_value_leave_no_raw_samples(self):
+        for measure in ("start_up", {"at_rest": {"duration_ms": 500}}, "same_thread", None):
+            archive = Archive(experiment("basics", [case("driveline") | {"measure": measure}]))
+            archive.without_samples = {("basics", "driveline")}
+            if measure in ("same_thread", None):
+                self.fails(archive, "it left no raw samples")
+            else:
+                self.assertEqual(judged(archive)[0], 0)
 
     def test_a_run_that_the_machine_made_invalid_does_not_fail_the_program(self):
         archive = Archive(LINK)

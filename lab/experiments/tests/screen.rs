@@ -191,13 +191,16 @@ fn the_torn_reads_of_s5_tear_two_buffers_without_a_check() {
     let dir = tempfile::tempdir().unwrap();
     let shown = Command::new(BENCH).args(["list", "--show", "S5"]).output().unwrap();
     // Runs S5 with its own parameters, but only for a second and a half.
-    let mut text: Vec<String> =
-        String::from_utf8(shown.stdout).unwrap().lines().map(str::to_owned).collect();
-    let quick = text.iter_mut().find(|line| line.starts_with("quick:")).unwrap();
-    *quick = "quick: {rounds: 1, seconds: 1.5, cases: [torn reads], systems: [driveline, \
-         as_published/sim]}"
-        .into();
-    std::fs::write(dir.path().join("torn.yaml"), text.join("\n") + "\n").unwrap();
+    let text = String::from_utf8(shown.stdout).unwrap();
+    let (before, quick) = text.split_once("\nquick:").expect("numbers for --quick");
+    // Its value has further lines, which are indented.
+    let after: Vec<&str> = quick.lines().skip(1).skip_while(|l| l.starts_with(' ')).collect();
+    let text = format!(
+        "{before}\nquick: {{rounds: 1, seconds: 1.5, cases: [torn reads], systems: [driveline, \
+         as_published/sim]}}\n{}\n",
+        after.join("\n")
+    );
+    std::fs::write(dir.path().join("torn.yaml"), text).unwrap();
     let mut command = Command::new(BENCH);
     command.current_dir(dir.path()).env("DRIVELINE_PEERS", peers).stdin(Stdio::null());
     let out =
