@@ -150,6 +150,16 @@ enum Ends {
     IsStopped,
 }
 
+impl std::fmt::Display for Ends {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::FallsSilent => "a host falls silent",
+            Self::StandsStill => "a gateway stands still",
+            Self::IsStopped => "a gateway is stopped",
+        })
+    }
+}
+
 /// Checks that a connection stays usable while another one, which carries large samples at this
 /// bandwidth, ends. The longest time without a received sample is at most `gap`. The loss of the
 /// host is known soon after the lease, before this gateway would restart for lack of answers.
@@ -228,17 +238,17 @@ fn next_to_a_host_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration)
             turn(&mut gaps);
         }
         let known = gone.join().unwrap();
-        print_measured(&format!("{how:?}: known to be gone"), known, KNOWN_WITHIN);
+        print_measured(&format!("{how}: known to be gone"), known, KNOWN_WITHIN);
         assert!(
             known.is_within(KNOWN_WITHIN),
-            "{how:?}: that a host is gone was known after {known:?}"
+            "{how}: that a host is gone was known after {known:?}"
         );
     });
     let took = Took { time: gaps.longest(), ..watch.read() };
-    print_measured(&format!("{how:?}: pause of the other host"), took, gap);
+    print_measured(&format!("{how}: pause of the other host"), took, gap);
     assert!(
         took.is_within(gap),
-        "{how:?}: nothing was heard from another host for {took:?} after a connection ended"
+        "{how}: nothing was heard from another host for {took:?} after a connection ended"
     );
     if matches!(how, Ends::StandsStill) {
         b.stand_still(false);

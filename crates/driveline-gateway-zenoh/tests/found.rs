@@ -145,11 +145,12 @@ fn hosts_that_met_through_a_third_hear_each_other_again_after_only_their_connect
     let speech = Speech::small(&deep());
     for over_tls in [false, true] {
         let Some((hosts, net)) = through_a(dir.path(), over_tls) else { return };
+        let security = if over_tls { "with TLS" } else { "without TLS" };
         let mut talk = Talk::new(&hosts[1], &hosts[2], &speech);
         talk.until_heard(20);
         for away in lengths(&AWAY) {
             talk.recovers(
-                &format!("hosts that met through a third, cut for {away:?}, TLS: {over_tls}"),
+                &format!("hosts that met through a third, cut for {away:?}, {security}"),
                 |talk| {
                     net.part(1, 2, true);
                     talk.go_on_for(away);

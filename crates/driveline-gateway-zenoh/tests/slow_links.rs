@@ -70,6 +70,16 @@ enum Away {
     StandsStillAndTakesAll,
 }
 
+impl std::fmt::Display for Away {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Silent => "link silent",
+            Self::StandsStill => "receiver stands still",
+            Self::StandsStillAndTakesAll => "receiver stands still, its kernel takes all",
+        })
+    }
+}
+
 fn away_for_about_a_lease(how: Away, over_tls: bool) {
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };
@@ -145,7 +155,7 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
             ("a large one", large, RECOVERY + TRANSMISSION),
             ("pause of the other topic", gap, GAP),
         ] {
-            let what = format!("{how:?} for {ms} ms: {what}");
+            let what = format!("{how} for {ms} ms: {what}");
             print_measured(&what, took, within);
             // Without shutting down the sockets before Zenoh ends these connections, large samples
             // arrived after 10 to 19 s, small ones after 6 s. Over TLS, other connections carried

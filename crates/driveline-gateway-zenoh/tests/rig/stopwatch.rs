@@ -147,11 +147,17 @@ pub(crate) fn measures() -> bool {
 /// longer and the machine had other work, it is measured once more; if it is late again, the
 /// assertion fails. Prints the time past the test harness, which hides the output of passing tests.
 #[track_caller]
-pub(crate) fn within(promised: Duration, what: &str, measure: impl FnMut() -> Took) {
-    within_if(measures(), promised, what, measure);
+pub(crate) fn within(promised: Duration, what: &str, mut measure: impl FnMut() -> Took) {
+    let mut again = "";
+    within_if(measures(), promised, what, || {
+        let took = measure();
+        print_measured(&format!("{what}{again}"), took, promised);
+        again = ", once more";
+        took
+    });
 }
 
-/// Like [`within`], but `judges` decides whether the time-out fails the test.
+/// Like [`within`], but `judges` decides whether the time-out fails the test, and nothing is printed.
 #[track_caller]
 pub(crate) fn within_if(
     judges: bool,
@@ -160,13 +166,11 @@ pub(crate) fn within_if(
     mut measure: impl FnMut() -> Took,
 ) {
     let first = measure();
-    print_measured(what, first, promised);
     if !judges || first.is_within(promised) {
         return;
     }
     assert!(first.waited > QUIET, "{what}: after {first:?}, and {promised:?} are promised");
     let again = measure();
-    print_measured(&format!("{what}, once more"), again, promised);
     assert!(
         again.is_within(promised),
         "{what}: after {first:?} and, once more, after {again:?}, and {promised:?} are promised"
