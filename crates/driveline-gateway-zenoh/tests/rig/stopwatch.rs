@@ -157,7 +157,7 @@ pub(crate) fn within(promised: Duration, what: &str, mut measure: impl FnMut() -
     });
 }
 
-/// Like [`within`], but `judges` decides whether the time-out fails the test, and nothing is printed.
+/// Like [`within`], but prints nothing, and `judges` decides whether the time-out fails the test.
 #[track_caller]
 pub(crate) fn within_if(
     judges: bool,
