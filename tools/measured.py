@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from test_steps import ROOT, STEPS
-from usage import answer_help
+from usage import answer_help, end_with_the_reader
 
 RESULTS = ROOT / "build/measured/results.jsonl"
 PAGE = ROOT / "docs/reliability.md"
@@ -163,8 +163,19 @@ def main(arguments):
     if not RESULTS.exists():
         print(f"error: {RESULTS} does not exist: run `make measure`", file=sys.stderr)
         return 1
-    entries = newest([json.loads(line) for line in RESULTS.read_text().splitlines()])
+    entries = []
+    for number, line in enumerate(RESULTS.read_text().splitlines(), 1):
+        try:
+            entries.append(json.loads(line))
+        except json.JSONDecodeError as e:
+            print(f"error: {RESULTS}:{number}: {e}: remove this line", file=sys.stderr)
+            return 1
+    if not entries:
+        print(f"error: {RESULTS} is empty: run `make measure`", file=sys.stderr)
+        return 1
+    entries = newest(entries)
     if not arguments:
+        end_with_the_reader()
         print(*tables(entries), sep="\n")
         return 0
     uncommitted = sorted({e["step"] for e in entries if e["commit"].endswith("+")})

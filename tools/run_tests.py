@@ -363,6 +363,8 @@ def rounds_of(arguments):
     number = arguments[at + 1] if at + 1 < len(arguments) else ""
     if not number.isdecimal() or int(number) == 0:
         raise ValueError(f"--rounds needs a number of at least 1, not '{number}'")
+    if "--measured" not in arguments:
+        raise ValueError("--rounds needs --measured: other steps run once")
     return int(number), arguments[:at] + arguments[at + 2 :]
 
 

@@ -101,12 +101,12 @@ class Writing(unittest.TestCase):
     def test_the_page_of_this_tree_has_the_marks(self):
         self.assertIn("new", written(measured.PAGE.read_text(), ["new"]))
 
-    def write(self, *entries):
+    def write(self, *entries, more=""):
         with tempfile.TemporaryDirectory() as directory:
             page, results = Path(directory) / "page.md", Path(directory) / "results.jsonl"
             page.write_text(self.PAGE)
-            if entries:
-                results.write_text("".join(json.dumps(e) + "\n" for e in entries))
+            if entries or more:
+                results.write_text("".join(json.dumps(e) + "\n" for e in entries) + more)
             with (
                 mock.patch("measured.PAGE", page),
                 mock.patch("measured.RESULTS", results),
@@ -127,6 +127,15 @@ class Writing(unittest.TestCase):
         status, _, said = self.write()
         self.assertEqual(status, 1)
         self.assertIn("make measure", said)
+
+    def test_results_that_cannot_be_read_change_nothing(self):
+        for entries, more, word in (
+            ([entry()], '{"commit": "c', "results.jsonl:2: "),
+            ([], "\n", "remove this line"),
+        ):
+            status, page, said = self.write(*entries, more=more)
+            self.assertEqual((status, page), (1, self.PAGE))
+            self.assertIn(word, said)
 
 
 if __name__ == "__main__":

@@ -354,6 +354,9 @@ esac
             with contextlib.redirect_stderr(io.StringIO()) as output:
                 self.assertEqual(main(["--measured", "--rounds", *wrong]), 2)
             self.assertIn("--rounds", output.getvalue())
+        with contextlib.redirect_stderr(io.StringIO()) as output:
+            self.assertEqual(main(["--rounds", "3", "kills"]), 2)
+        self.assertIn("needs --measured", output.getvalue())
 
     def test_a_missing_program_is_a_failure(self):
         with mock.patch("sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)) as output:
